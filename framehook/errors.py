@@ -1,0 +1,159 @@
+"""The errors that framehook raises, written for the person who meets them: what happened, where, what to do."""
+
+from __future__ import annotations
+
+import difflib
+import linecache
+from collections.abc import Iterable, Sequence
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import torch.fx
+
+
+class FramehookError(Exception):
+    """Base of all errors of framehook."""
+
+
+class CodeLocation(NamedTuple):
+    """One place in Python source; columns are 0-based characters, None where unknown."""
+
+    filename: str
+    line: int
+    function: str
+    column: int | None = None
+    end_column: int | None = None
+
+    @classmethod
+    def of(cls, code: CodeType, offset: int) -> CodeLocation:
+        """The location of the instruction at byte `offset` of `code` (`co_positions`, PEP 657)."""
+        line, end_line, start, end = (None, None, None, None)
+        for index, position in enumerate(code.co_positions()):
+            if index == offset // 2:
+                line, end_line, start, end = position
+                break
+        if line is None:
+            return cls(code.co_filename, code.co_firstlineno, code.co_qualname)
+        text = linecache.getline(code.co_filename, line)
+        column = _characters(text, start)
+        # An expression that goes on in the next line is marked to the end of its first.
+        end_column = _characters(text, end) if end_line == line else len(text.rstrip())
+        return cls(code.co_filename, line, code.co_qualname, column, end_column)
+
+    def source_line(self) -> str:
+        """The source text of the line without its end, empty when it cannot be read."""
+        return linecache.getline(self.filename, self.line).rstrip()
+
+    def format(self) -> str:
+        """File, line and function, the source line, and a caret line where the columns are known."""
+        text = [f'  File "{self.filename}", line {self.line}, in {self.function}']
+        source = self.source_line()
+        if source:
+            stripped = source.lstrip()
+            text.append(f"    {stripped}")
+            if self.column is not None and self.end_column is not None:
+                start = self.column - (len(source) - len(stripped))
+                if start >= 0:
+                    text.append("    " + " " * start + "^" * max(1, self.end_column - self.column))
+        return "\n".join(text)
+
+
+def _characters(text: str, byte_offset: int | None) -> int | None:
+    """`co_positions` counts UTF-8 bytes; carets count characters."""
+    if byte_offset is None:
+        return None
+    return len(text.encode()[:byte_offset].decode(errors="replace"))
+
+
+class GraphBreakError(FramehookError):
+    """With `fullgraph=True`: the frame cannot become one graph.
+
+    Attributes:
+        reason: what cannot be captured, in one sentence.
+        kind: a short stable word for programs, such as "data_dependent_branch".
+        stack: the call stack of inlined functions, outermost first; the last is the place of the break.
+        hint: what to write instead, or empty.
+    """
+
+    def __init__(self, reason: str, *, kind: str, stack: Sequence[CodeLocation] = (), hint: str = "") -> None:
+        self.reason = reason
+        self.kind = kind
+        self.stack = tuple(stack)
+        self.hint = hint
+        super().__init__(self._message())
+
+    @property
+    def location(self) -> CodeLocation | None:
+        """The user's line at which the graph breaks."""
+        return self.stack[-1] if self.stack else None
+
+    def _message(self) -> str:
+        text = [f"fullgraph=True, but the graph breaks here: {self.reason}"]
+        if self.stack:
+            text.append(self.stack[-1].format())
+        if len(self.stack) > 1:
+            text.append("called through (outermost first):")
+            text.extend(location.format() for location in self.stack[:-1])
+        if self.hint:
+            text.append(f"hint: {self.hint}")
+        return "\n".join(text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _graph_break_error, (self.reason, self.kind, self.stack, self.hint)
+
+
+def _graph_break_error(reason: str, kind: str, stack: Sequence[CodeLocation], hint: str) -> GraphBreakError:
+    return GraphBreakError(reason, kind=kind, stack=stack, hint=hint)
+
+
+class BackendError(FramehookError):
+    """A backend raised or returned something that cannot be called; its exception is `__cause__`.
+
+    Attributes:
+        backend: the backend's name.
+        graph: the graph it was given, for inspection (`error.graph.print_readable()`).
+    """
+
+    def __init__(self, message: str, backend: str, graph: torch.fx.GraphModule | None = None) -> None:
+        super().__init__(message, backend, graph)
+        self.backend = backend
+        self.graph = graph
+
+    def __str__(self) -> str:
+        return f"backend {self.backend!r}: {self.args[0]}"
+
+
+class UnknownBackendError(FramehookError, ValueError):
+    """No backend has this name; says which exist and which one was probably meant."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        self.name = name
+        self.known = tuple(sorted(known))
+        self.nearest = tuple(difflib.get_close_matches(name, self.known, n=3))
+        super().__init__(name, self.known)
+
+    def __str__(self) -> str:
+        meant = f"did you mean {' or '.join(map(repr, self.nearest))}? " if self.nearest else ""
+        return f"unknown backend {self.name!r}: {meant}known backends: {', '.join(self.known)}"
+
+
+class BackendOptionError(FramehookError, ValueError):
+    """A `mode` or an entry of `options` that the backend does not have, or of the wrong type."""
+
+
+class BuildMismatchError(FramehookError, ImportError):
+    """The extension module was built for another torch or Python than the one that imports it."""
+
+    def __init__(self, component: str, built_for: str, found: str, command: str) -> None:
+        self.component = component
+        self.built_for = built_for
+        self.found = found
+        self.command = command
+        super().__init__(
+            f"framehook._C was built for {component} {built_for}, but this is {component} {found}; "
+            f"rebuild it with: {command}"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.component, self.built_for, self.found, self.command)
