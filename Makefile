@@ -1,0 +1,84 @@
+# make demo    set everything up and run the main job (trains a small GPT, eager and compiled)
+# make test    set everything up and run the tests
+# make bench   the benchmarks, side by side with torch.compile
+# make zoo     the table of models
+# make lint    style, formatting, types and the order of imports
+# make help    all targets
+#
+# A stamp file stands for each finished step, so that a second call starts at once.
+
+# A name on PATH may be a launcher that refuses; take the first that really is CPython 3.11.
+PYTHON ?= $(shell .ci/find-python 3.11)
+VENV   ?= .venv
+PY     := $(VENV)/bin/python
+PIP    := $(PY) -m pip --disable-pip-version-check --quiet
+STAMPS := $(VENV)/stamps
+export MAX_JOBS ?= 2
+
+NATIVE  := setup.py pyproject.toml $(wildcard csrc/*.cpp csrc/*.h)
+CXXFILES = $(wildcard csrc/*.cpp csrc/*.h)
+
+.PHONY: all help venv build rebuild test test-cuda demo serve bench zoo lint format types imports clean
+all: build
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+
+$(STAMPS)/venv:
+	@test -n "$(PYTHON)" || { echo "framehook needs CPython 3.11: install it or name it with make PYTHON=..."; exit 1; }
+	test -x $(PY) || "$(PYTHON)" -m venv $(VENV)
+	@mkdir -p $(STAMPS)
+	@touch $@
+
+$(STAMPS)/requirements: requirements/dev.txt $(wildcard requirements/*.txt) | $(STAMPS)/venv
+	$(PIP) install -r requirements/dev.txt
+	@touch $@
+
+$(STAMPS)/build: $(NATIVE) $(STAMPS)/requirements
+	$(PIP) install --no-build-isolation --no-deps -e .
+	@touch $@
+
+venv: $(STAMPS)/requirements
+build: $(STAMPS)/build
+rebuild:
+	@rm -f $(STAMPS)/build
+	@$(MAKE) --no-print-directory build
+
+test: $(STAMPS)/build
+	$(PY) -m pytest $(TESTS)
+
+test-cuda: $(STAMPS)/build
+	@$(PY) -c "import sys, torch; sys.exit(0 if torch.cuda.is_available() else 'no CUDA device here')"
+	$(PY) -m pytest -m cuda tests
+
+demo: $(STAMPS)/build
+	$(PY) examples/train_gpt.py
+
+serve: $(STAMPS)/build
+	$(PY) examples/serve.py
+
+bench: $(STAMPS)/build
+	$(PY) -m pytest benchmarks $(BENCH)
+
+zoo: $(STAMPS)/build
+	$(PY) -m benchmarks.zoo
+
+lint: $(STAMPS)/requirements
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(if $(CXXFILES),$(VENV)/bin/clang-format --dry-run --Werror $(CXXFILES))
+
+types: $(STAMPS)/build
+	$(PY) -m mypy
+
+imports: $(STAMPS)/build
+	$(VENV)/bin/lint-imports
+
+format: $(STAMPS)/requirements
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+	$(if $(CXXFILES),$(VENV)/bin/clang-format -i $(CXXFILES))
+
+clean:
+	rm -rf build dist *.egg-info framehook/*.so .mypy_cache .ruff_cache .pytest_cache
+	rm -f $(STAMPS)/build
