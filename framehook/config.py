@@ -1,0 +1,130 @@
+"""Defaults, and the options that a handle fixes when it is made.
+
+`config` holds process-wide defaults only: a handle copies what it needs into its `CompileOptions`, so that
+nothing changed later can disturb it.  Every field can be set by FRAMEHOOK_<NAME> in the environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_TRUE = frozenset({"1", "true", "yes", "on"})
+_FALSE = frozenset({"0", "false", "no", "off", ""})
+
+
+@dataclasses.dataclass
+class Config:
+    """Defaults of the process.  Read and write the fields, or set some for a while with `patch`."""
+
+    #: Return what `compile()` is given, unchanged, and let `capture()` do nothing.
+    disable: bool = False
+    #: θ: a frame whose graph has fewer operations stays eager.
+    min_graph_ops: int = 1
+    #: Entries that one handle keeps for one code object (for modules: for one code object and class).
+    max_entries_per_code: int = 8
+    #: Entries that one handle keeps in all.
+    max_entries_per_handle: int = 256
+    #: At a limit, an entry without a hit in so many lookups may be replaced.
+    evict_after: int = 1000
+    #: Raise errors of framehook itself instead of running the frame eagerly.
+    raise_internal_errors: bool = False
+    #: Topics to log, separated by commas; see `set_logs`.
+    logs: str = ""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        kind = _KINDS.get(name)
+        if kind is None:
+            raise AttributeError(f"framehook.config has no field {name!r}; it has {', '.join(sorted(_KINDS))}")
+        # bool is an int, but `config.evict_after = True` is a slip.
+        if type(value) is not kind:
+            raise TypeError(f"framehook.config.{name} is of type {kind.__name__}, not {type(value).__name__}")
+        if kind is int and isinstance(value, int) and value < 0:
+            raise ValueError(f"framehook.config.{name} cannot be negative, got {value}")
+        object.__setattr__(self, name, value)
+
+    @contextlib.contextmanager
+    def patch(self, **changes: Any) -> Iterator[Config]:
+        """Set fields and put them back at the end; also a decorator.
+
+        Raises:
+            AttributeError: for a name that is not a field.
+            TypeError, ValueError: for a value of the wrong type, or a negative one.
+        """
+        old = {name: getattr(self, name) for name in changes}
+        try:
+            for name, value in changes.items():
+                setattr(self, name, value)
+            yield self
+        finally:
+            for name, value in old.items():
+                setattr(self, name, value)
+
+    def load(self, environment: Mapping[str, str]) -> None:
+        """Take fields from variables named FRAMEHOOK_<NAME>.
+
+        Raises:
+            ValueError: for a value that is not of the field's type.
+        """
+        for name, kind in _KINDS.items():
+            text = environment.get(f"FRAMEHOOK_{name.upper()}")
+            if text is not None:
+                setattr(self, name, _parse(name, kind, text.strip()))
+
+
+_KINDS: dict[str, type] = {field.name: type(field.default) for field in dataclasses.fields(Config)}
+
+
+def _parse(name: str, kind: type, text: str) -> bool | int | str:
+    variable = f"FRAMEHOOK_{name.upper()}"
+    if kind is bool:
+        if text.lower() not in _TRUE | _FALSE:
+            raise ValueError(f"{variable} is a switch: 1 or 0, not {text!r}")
+        return text.lower() in _TRUE
+    if kind is int:
+        try:
+            return int(text)
+        except ValueError:
+            raise ValueError(f"{variable} is a whole number, not {text!r}") from None
+    return text
+
+
+config = Config()
+config.load(os.environ)
+
+
+@dataclasses.dataclass(frozen=True)
+class CompileOptions:
+    """What a handle was made with; the meaning of each is that of `framehook.compile`."""
+
+    backend: Any = "inductor"
+    fullgraph: bool = False
+    dynamic: bool | None = None
+    mode: str | None = None
+    options: Mapping[str, Any] | None = None
+    warmup_calls: int = 0
+    min_graph_ops: int = dataclasses.field(default_factory=lambda: config.min_graph_ops)
+    max_entries_per_code: int = dataclasses.field(default_factory=lambda: config.max_entries_per_code)
+    max_entries_per_handle: int = dataclasses.field(default_factory=lambda: config.max_entries_per_handle)
+    evict_after: int = dataclasses.field(default_factory=lambda: config.evict_after)
+
+    def __post_init__(self) -> None:
+        _check("fullgraph", self.fullgraph, bool)
+        _check("dynamic", self.dynamic, bool, type(None))
+        _check("mode", self.mode, str, type(None))
+        _check("options", self.options, Mapping, type(None))
+        _check("warmup_calls", self.warmup_calls, int)
+        if self.warmup_calls < 0:
+            raise ValueError(f"warmup_calls cannot be negative, got {self.warmup_calls}")
+        if self.options is not None:
+            # The caller may go on changing its dict.
+            object.__setattr__(self, "options", dict(self.options))
+
+
+def _check(name: str, value: object, *kinds: type) -> None:
+    if not isinstance(value, kinds):
+        names = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
+        raise TypeError(f"{name} takes {names}, not {value!r}")

@@ -1,0 +1,143 @@
+"""Events: what happened, as plain records, for whoever wants to know.
+
+The engine speaks to the rest of the package (counters, logs) and to users through this one room.  Callbacks run
+in the thread of the call that caused the event, with capture off, and can never break that call: an exception
+in a callback is logged.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping
+from types import CodeType
+from typing import Any, ClassVar, TypeAlias
+
+_log = logging.getLogger("framehook.events")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Event:
+    """Base of all records.
+
+    Attributes:
+        handle: serial number of the handle (records must not keep handles alive).
+        function: qualified name of the function, for people.
+        filename, line: where the function's code begins.
+    """
+
+    kind: ClassVar[str]
+    handle: int
+    function: str
+    filename: str
+    line: int
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """What tells one function from another: a function and its resume functions are one place."""
+        return (self.function, self.filename, self.line)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CompileStart(Event):
+    """A frame is about to be traced."""
+
+    kind: ClassVar[str] = "compile_start"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CompileEnd(Event):
+    """A trace has ended.
+
+    Attributes:
+        outcome: "whole" (one graph to the end), "partial" (up to a graph break), "eager" (nothing to gain or
+            nothing could be captured), "error" (the backend or framehook failed).
+        reason: why it is not whole, empty otherwise.
+        operations: tensor operations in the graph.
+        guards: number of guards of the entry.
+        seconds: by phase: imports, trace, backend, codegen.
+        is_internal_error: whether framehook itself failed.
+        artifacts: for logs: "graph" (a GraphModule), "guards" (a GuardSet), "code" (a code object).
+    """
+
+    kind: ClassVar[str] = "compile_end"
+    outcome: str
+    reason: str = ""
+    operations: int = 0
+    guards: int = 0
+    seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    is_internal_error: bool = False
+    artifacts: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Recompile(Event):
+    """No entry fits code that has entries; reasons say for each entry which guard failed, in words."""
+
+    kind: ClassVar[str] = "recompile"
+    reasons: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GraphBreak(Event):
+    """A point that could not go into the graph; `stack` is (filename, line, function), outermost first."""
+
+    kind: ClassVar[str] = "graph_break"
+    reason: str
+    hint: str = ""
+    stack: tuple[tuple[str, int, str], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GiveUp(Event):
+    """A function will not be compiled again by this handle; its entries stay."""
+
+    kind: ClassVar[str] = "give_up"
+    reason: str
+
+
+Callback: TypeAlias = Callable[[Any], object]
+
+KINDS = tuple(cls.kind for cls in (CompileStart, CompileEnd, Recompile, GraphBreak, GiveUp))
+_callbacks: dict[str, list[Callback]] = {kind: [] for kind in KINDS}
+
+
+def on(kind: str, callback: Callback) -> Callable[[], None]:
+    """Call `callback(record)` at every event of `kind`.
+
+    Args:
+        kind: one of compile_start, compile_end, recompile, graph_break, give_up.
+        callback: takes one record; what it returns is ignored, what it raises is logged.
+
+    Returns:
+        A function that takes the callback out again.
+
+    Raises:
+        ValueError: for an unknown kind.
+        TypeError: when the callback cannot be called.
+    """
+    if kind not in _callbacks:
+        raise ValueError(f"unknown kind of event {kind!r}; there are {', '.join(KINDS)}")
+    if not callable(callback):
+        raise TypeError(f"a callback must be callable, not {callback!r}")
+    # Copied on write, so that a running `emit` is not disturbed and needs no lock.
+    _callbacks[kind] = [*_callbacks[kind], callback]
+
+    def off() -> None:
+        registered = list(_callbacks[kind])
+        for index, other in enumerate(registered):
+            if other is callback:
+                del registered[index]
+                break
+        _callbacks[kind] = registered
+
+    return off
+
+
+def emit(record: Event) -> None:
+    """Hand a record to its callbacks."""
+    for callback in _callbacks[record.kind]:
+        try:
+            callback(record)
+        except Exception:
+            _log.exception("callback %r for %r failed; the call goes on", callback, record.kind)
