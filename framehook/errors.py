@@ -1,4 +1,4 @@
-"""The errors that framehook raises, written for the person who meets them: what happened, where, what to do."""
+"""The errors that framehook raises, written for the person who meets them."""
 
 from __future__ import annotations
 

@@ -15,13 +15,17 @@ import dataclasses
 import functools
 import logging
 import random
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 import torch._guards
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx._lazy_graph_module import _LazyGraphModule
+from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _disable_current_modes
 
 if TYPE_CHECKING:
@@ -64,8 +68,8 @@ def fakify(
     """Return the fake tensor that stands for `tensor` in `mode`; the same one each time it is asked for.
 
     `FakeTensorMode.from_tensor` keeps class `Parameter`, `requires_grad`, leaf-ness, strides, storage sharing
-    and view relations, and memoises per tensor (weakly).  With `static=False` sizes become symbols named after
-    `source`.  Checked: 2.13.0.
+    and view relations, and memoises per tensor (weakly).  With `static=False` sizes become symbols named
+    after `source`.  Checked: 2.13.0.
 
     Raises:
         torch._subclasses.fake_tensor.UnsupportedFakeTensorException: for quantized and other exotic tensors.
@@ -85,7 +89,7 @@ def is_fake(value: object) -> bool:
 def is_traceable_subclass(tensor: torch.Tensor) -> bool:
     """Whether a subclass can be flattened into inner tensors (`__tensor_flatten__`).
 
-    `torch.utils._python_dispatch.is_traceable_wrapper_subclass` is the test AOTAutograd uses.  Checked: 2.13.0.
+    `torch.utils._python_dispatch.is_traceable_wrapper_subclass`, the test AOTAutograd uses.  Checked: 2.13.0.
     """
     from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -222,7 +226,7 @@ def preserve_rng() -> Iterator[None]:
     with _disable_current_modes(), torch._C.DisableTorchFunction():
         cpu = torch.random.get_rng_state()
         # Without initialisation no device generator exists whose state could change.
-        has_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        has_cuda = torch.cuda.is_initialized()
         cuda = torch.cuda.get_rng_state_all() if has_cuda else None
     python = random.getstate()
     try:
@@ -236,18 +240,46 @@ def preserve_rng() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def no_user_modes() -> Iterator[None]:
+    """No user's torch-function or dispatch mode sees the operations inside.
+
+    `torch.overrides._get_current_function_mode_stack`, `_pop_mode`, `_push_mode`; default devices
+    (`torch.utils._device.DeviceContext` is a function mode) stay, because they decide what factories return.
+    Dispatch modes: `torch.utils._python_dispatch._disable_current_modes`.  Checked: 2.13.0.
+    """
+    modes = torch.overrides._get_current_function_mode_stack()
+    kept = [mode for mode in modes if isinstance(mode, DeviceContext)]
+    is_changed = len(kept) != len(modes)
+    if is_changed:
+        _replace_function_modes(kept)
+    try:
+        with _disable_current_modes():
+            yield
+    finally:
+        if is_changed:
+            _replace_function_modes(modes)
+
+
+def _replace_function_modes(modes: Sequence[Any]) -> None:
+    while torch._C._len_torch_function_stack():
+        torch.overrides._pop_mode()
+    for mode in modes:
+        torch.overrides._push_mode(mode)
+
+
+@contextlib.contextmanager
 def trace_session() -> Iterator[TorchState]:
     """Everything around one trace: yields the state at entry and restores it.
 
-    Inside: no torch-function override or mode runs (`torch._C.DisableTorchFunction`), no user dispatch mode
-    sees our operations (`_disable_current_modes`), the autocast cache is off (fake casts must not enter it),
-    failing propagation is not logged, and random state is preserved.  Checked: 2.13.0.
+    Inside: no user mode and no `__torch_function__` override runs (`torch._C.DisableTorchFunctionSubclass`),
+    the autocast cache is off (fake casts must not enter it), failing propagation is not logged, and random
+    state is preserved.  Checked: 2.13.0.
     """
     _install_log_filter()
     state = save_state()
     _quiet.depth = getattr(_quiet, "depth", 0) + 1
     try:
-        with preserve_rng(), _disable_current_modes(), torch._C.DisableTorchFunction():
+        with preserve_rng(), no_user_modes(), torch._C.DisableTorchFunctionSubclass():
             torch.set_autocast_cache_enabled(False)
             yield state
     finally:
@@ -289,7 +321,10 @@ def call_fake(
 
 
 def dispatch_keys(tensor: torch.Tensor) -> int:
-    """The raw dispatch key set of a tensor, as guards compare it: `torch._C._dispatch_keys`.  Checked: 2.13.0."""
+    """The raw dispatch key set of a tensor, as guards compare it.
+
+    `torch._C._dispatch_keys` returns a `DispatchKeySet`; its `raw_repr` is the bit set.  Checked: 2.13.0.
+    """
     return int(torch._C._dispatch_keys(tensor).raw_repr())
 
 
@@ -313,6 +348,15 @@ class GraphSource(torch._guards.Source):
     @property
     def _name_template(self) -> str:
         return self.local_name
+
+
+def make_graph_module(root: torch.nn.Module | dict[str, Any], graph: torch.fx.Graph) -> torch.fx.GraphModule:
+    """A `GraphModule` that writes its Python code only when `forward` is first used.
+
+    `torch.fx._lazy_graph_module._LazyGraphModule`: AOTAutograd interprets the graph, so the code of a graph
+    that goes there is never needed.  Checked: 2.13.0.
+    """
+    return _LazyGraphModule(root, graph, class_name="GraphModule")
 
 
 @contextlib.contextmanager
@@ -388,3 +432,145 @@ def static_input_indices(context: torch._guards.TracingContext) -> tuple[int, ..
     """Which inputs AOTAutograd took as static: `TracingContext.fw_metadata`.  Checked: 2.13.0."""
     metadata = context.fw_metadata
     return () if metadata is None else tuple(metadata.static_input_indices)
+
+
+@contextlib.contextmanager
+def backend_session(mode: FakeTensorMode) -> Iterator[torch._guards.TracingContext]:
+    """Everything around one backend compile: a fresh `TracingContext`; torch's state is as before afterwards.
+
+    AOTAutograd traces under the grad mode, inference mode and autocast state that it finds, which must be
+    those of the frame at entry.
+    """
+    ensure_shape_env(mode)
+    state = save_state()
+    try:
+        with preserve_rng(), no_user_modes(), tracing_context(mode) as context:
+            yield context
+    finally:
+        restore_state(state)
+
+
+# -- AOTAutograd and Inductor --------------------------------------------------------------------------------
+
+
+def boxed_forward(gm: torch.fx.GraphModule) -> Callable[[list[Any]], Any]:
+    """The graph as plain Python that takes one list and empties it: `torch.fx.graph._BoxedCodeGen`.
+
+    AOTAutograd calls a compiled graph with a list if it has the attribute `_boxed_call`.  Checked: 2.13.0.
+    """
+    from torch.fx.graph import _BoxedCodeGen
+
+    gm.graph.set_codegen(_BoxedCodeGen())
+    gm.recompile()
+    forward = gm.forward
+
+    def run(inputs: list[Any]) -> Any:
+        return forward(inputs)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def aot_autograd(
+    gm: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    compiler: Any,
+) -> Callable[..., Any]:
+    """Split `gm` into functional forward and backward graphs of ATen operations and compile both.
+
+    `torch._functorch.aot_autograd.aot_module_simplified` finds fake mode, sources and static inputs through
+    the current `TracingContext` and the marks of `mark_inputs`.  The partitioner is the one that Inductor
+    uses too, `min_cut_rematerialization_partition`.  `compiler` gets each graph with its fake inputs.
+    Checked: 2.13.0.
+    """
+    from torch._functorch.aot_autograd import aot_module_simplified
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+    compiled = aot_module_simplified(
+        gm,
+        inputs,
+        fw_compiler=compiler,
+        partition_fn=min_cut_rematerialization_partition,
+        keep_inference_input_mutations=True,
+    )
+    return compiled
+
+
+def inductor_modes() -> tuple[str, ...]:
+    """The names that `mode` may have: `torch._inductor.list_mode_options`.  Checked: 2.13.0."""
+    from torch._inductor import list_mode_options
+
+    return tuple(list_mode_options())
+
+
+def inductor_option_types() -> dict[str, Any]:
+    """Every Inductor option with its type: `torch._inductor.config.get_config_copy` and `get_type`.
+
+    Importing it does not import the compiler.  Checked: 2.13.0.
+    """
+    from torch._inductor import config
+
+    return {name: config.get_type(name) for name in config.get_config_copy()}  # type: ignore[attr-defined]
+
+
+def inductor_compiler(
+    mode: str | None, options: dict[str, Any] | None, dynamic: bool | None
+) -> Callable[[torch.fx.GraphModule, Sequence[Any]], Callable[..., Any]]:
+    """The compiler that `torch.compile(mode=mode, options=options)` uses: a function of graph and inputs.
+
+    `torch._TorchCompileInductorWrapper` turns mode and options into configuration patches (and sets the
+    environment variables that CUDA graphs need), then calls `torch._inductor.compile_fx.compile_fx`.
+    Without a patch `compile_fx` is entered directly.  Checked: 2.13.0.
+    """
+    return torch._TorchCompileInductorWrapper(mode, options, dynamic)
+
+
+def is_skip_request(error: BaseException) -> bool:
+    """Whether a backend asked to run this graph eagerly: `torch._dynamo.exc.SkipFrame`.
+
+    Inductor raises it, after a warning, for devices without bfloat16.  Checked: 2.13.0.
+    """
+    module = sys.modules.get("torch._dynamo.exc")
+    return module is not None and isinstance(error, module.SkipFrame)
+
+
+def boxed_call(compiled: Callable[..., Any], gm: torch.fx.GraphModule) -> tuple[Callable[..., Any], bool]:
+    """Strip wrappers from a compiled graph; returns it and whether it takes its inputs as one list.
+
+    `aot_module_simplified` hides a function of one list under `forward(*args)`, which prepends the module's
+    own parameters, and `compile_fx` hides that under `torch._dynamo.disable`.  Both are known by
+    `__wrapped__` and name; below them the convention is boxed.  Only graphs without parameters and buffers of
+    their own may skip `forward`.  Checked: 2.13.0.
+    """
+    if next(gm.parameters(), None) is not None or next(gm.buffers(), None) is not None:
+        return compiled, False
+    inner: Any = compiled
+    if getattr(inner, "_torchdynamo_disable", False):
+        inner = getattr(inner, "_torchdynamo_orig_callable", inner)
+    code = getattr(inner, "__code__", None)
+    if code is not None and code.co_qualname == "aot_module_simplified.<locals>.forward":
+        inner = getattr(inner, "__wrapped__", None)
+        if getattr(inner, "_boxed_call", False):
+            return inner, True
+    return compiled, False
+
+
+def uncapturable_roots() -> tuple[CodeType, ...]:
+    """Code objects below which nothing may be captured.
+
+    `torch.autograd.function.BackwardCFunction.apply` runs the backward of a compiled graph, and compiles it
+    the first time (AOTAutograd compiles backward graphs lazily).  Checked: 2.13.0.
+    """
+    backward = torch.autograd.function.BackwardCFunction
+    return (backward.apply.__code__, backward.apply_boxed.__code__)
+
+
+def mark_cudagraph_step() -> None:
+    """Tell Inductor's CUDA graph trees that a new call of a compiled function begins.
+
+    They read `torch._dynamo.mutation_guard.GenerationTracker.generation`, and reuse memory of an earlier
+    generation.  Checked: 2.13.0 (by reading; needs a GPU to try).
+    """
+    module = sys.modules.get("torch._dynamo.mutation_guard")
+    if module is not None:
+        module.GenerationTracker.generation += 1

@@ -1,0 +1,28 @@
+"""The graph itself, run operation by operation: shows what capture costs and what it gets wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch.fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from framehook.backends.graph import CompiledGraph, GraphInput
+
+
+def eager(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **_options: Any) -> Callable[..., Any]:
+    """Return the graph's own `forward`; `mode` and `options` have no meaning here, as for `torch.compile`."""
+    return gm.forward
+
+
+class EagerCompiler:
+    """The `eager` backend."""
+
+    name = "eager"
+
+    def compile(
+        self, gm: torch.fx.GraphModule, inputs: Sequence[GraphInput], mode: FakeTensorMode
+    ) -> CompiledGraph:
+        """Nothing is compiled; the graph's code is written at its first call."""
+        return CompiledGraph(gm.forward, is_boxed=False)

@@ -1,0 +1,54 @@
+"""Backends that are functions of somebody else: any callable, and those that other packages register."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch.fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from framehook import torch_compat
+from framehook.backends.graph import CompiledGraph, GraphInput
+
+#: The entry-point group in which packages register backends for `torch.compile`.
+ENTRY_POINT_GROUP = "torch_dynamo_backends"
+
+BackendFunction = Callable[..., Callable[..., Any]]
+
+
+def entry_points() -> dict[str, importlib.metadata.EntryPoint]:
+    """The backends that installed packages announce, by name, not yet loaded."""
+    return {entry.name: entry for entry in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)}
+
+
+class ForeignCompiler:
+    """`function(gm, example_inputs)`; `mode` and `options` are passed on as keywords where given."""
+
+    def __init__(
+        self, name: str, function: BackendFunction, mode: str | None, options: Mapping[str, Any] | None
+    ) -> None:
+        self.name = name
+        self._function = function
+        self._keywords: dict[str, Any] = {}
+        if mode and mode != "default":
+            self._keywords["mode"] = mode
+        if options:
+            self._keywords["options"] = dict(options)
+
+    def compile(
+        self, gm: torch.fx.GraphModule, inputs: Sequence[GraphInput], mode: FakeTensorMode
+    ) -> CompiledGraph:
+        """Call the function with real tensors, as `torch.compile` does.
+
+        A function that goes on to AOTAutograd or Inductor finds the fake mode through the tracing context,
+        where its real tensors lead to the fakes that they already have.
+        """
+        with torch_compat.backend_session(mode) as context:
+            compiled = self._function(gm, [each.example for each in inputs], **self._keywords)
+            guards = torch_compat.input_guards(context)
+        if not callable(compiled):
+            raise TypeError(f"it returned {compiled!r} ({type(compiled).__name__}), which cannot be called")
+        run, is_boxed = torch_compat.boxed_call(compiled, gm)
+        return CompiledGraph(run, is_boxed, guards)
