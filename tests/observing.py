@@ -66,6 +66,9 @@ def _observe(value: Any, memo: dict[int, Any]) -> Any:
     if isinstance(value, range | slice):
         return (name, repr(value))
     attributes = getattr(value, "__dict__", None)
+    if isinstance(value, torch.nn.Module):
+        # Hooks are kept under numbers from a process-wide counter.
+        attributes = {k: list(v.values()) if "_hooks" in k and v else v for k, v in value.__dict__.items()}
     return (name, "attributes", _observe(dict(attributes), memo) if attributes is not None else None)
 
 

@@ -10,7 +10,6 @@ from torch import Tensor
 
 import framehook
 from framehook.testing import CompileCounter
-
 from tests.semantics.guard_rows_modules import MODULES
 from tests.semantics.guard_rows_names import NAMES
 from tests.semantics.guard_rows_state import STATE
