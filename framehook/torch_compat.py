@@ -86,6 +86,34 @@ def is_fake(value: object) -> bool:
     return isinstance(value, FakeTensor)
 
 
+def is_stale(fake: torch.Tensor, real: torch.Tensor) -> bool:
+    """Whether tracing changed the metadata of an input's fake, so that it no longer describes the input.
+
+    In-place operations change the fake itself: `x.t_()` its strides, `x.mul_(weight)` its `requires_grad`.
+    AOTAutograd must see inputs as they are before the graph runs.  Checked: 2.13.0.
+    """
+    return (
+        fake.requires_grad != real.requires_grad
+        or fake.is_leaf != real.is_leaf
+        or fake.dtype != real.dtype
+        or fake.size() != real.size()
+        or (
+            real.layout is torch.strided
+            and (fake.stride() != real.stride() or fake.storage_offset() != real.storage_offset())
+        )
+    )
+
+
+def is_mutated_with_gradient(fake: torch.Tensor) -> bool:
+    """Whether tracing changed this input in place in a way that autograd records.
+
+    AOTAutograd may save such an input for backward and then overwrite it: backward raises "modified by an
+    inplace operation" where eager does not (`x.mul_(weight)`).  `Tensor._version` counts changes; a fake
+    begins at 0.  Checked: 2.13.0.
+    """
+    return fake.requires_grad and not fake.is_leaf and fake._version > 0
+
+
 def is_traceable_subclass(tensor: torch.Tensor) -> bool:
     """Whether a subclass can be flattened into inner tensors (`__tensor_flatten__`).
 
@@ -208,12 +236,12 @@ def enter_inference_mode(mode: bool) -> Any:
 
     `torch.autograd.grad_mode._enter_inference_mode`, the form that graphs carry.  Checked: 2.13.0.
     """
-    return torch.autograd.grad_mode._enter_inference_mode(mode)  # type: ignore[no-untyped-call]
+    return torch.autograd.grad_mode._enter_inference_mode(mode)
 
 
 def exit_inference_mode(guard: Any) -> None:
     """Leave what `enter_inference_mode` entered; guards must be left in reverse order.  Checked: 2.13.0."""
-    torch.autograd.grad_mode._exit_inference_mode(guard)  # type: ignore[no-untyped-call]
+    torch.autograd.grad_mode._exit_inference_mode(guard)
 
 
 @contextlib.contextmanager
@@ -574,3 +602,24 @@ def mark_cudagraph_step() -> None:
     module = sys.modules.get("torch._dynamo.mutation_guard")
     if module is not None:
         module.GenerationTracker.generation += 1
+
+
+#: Wrappers that the peer puts around functions it is told to leave alone, and around those it compiles itself.
+_PEER_WRAPPERS = frozenset(
+    {"DisableContext.__call__.<locals>._fn", "_TorchDynamoContext.__call__.<locals>.compile_wrapper"}
+)
+
+
+def is_peer_wrapper(code: CodeType) -> bool:
+    """Whether `code` runs a function under `torch.compiler.disable` or `torch.compile`.
+
+    Both are closures in `torch/_dynamo/eval_frame.py`; below them nothing is ours to capture.  Checked: 2.13.0.
+    """
+    return code.co_qualname in _PEER_WRAPPERS and code.co_filename.endswith("_dynamo/eval_frame.py")
+
+
+def is_marked_disabled(fn: object) -> bool:
+    """Whether a function's own frame is to stay eager: `torch._dynamo.decorators.skip` sets
+    `_torchdynamo_disable` on it.  Checked: 2.13.0.
+    """
+    return getattr(fn, "_torchdynamo_disable", False) is True

@@ -40,8 +40,26 @@ def compile_graph(
         mode: the fake mode of the capture, to which the fake inputs belong.
 
     Raises:
+        ValueError: if two placeholders stand for the same tensor; the tracer makes one of them.
         BackendError: with what the backend raised as its cause.
     """
+    fakes = [each.fake for each in inputs if torch_compat.is_fake(each.fake)]
+    if len({id(fake) for fake in fakes}) != len(fakes):
+        # AOTAutograd 2.13 fails on them with an AttributeError of its own.
+        raise ValueError("one tensor was passed as two graph inputs")
+    if compiler.uses_autograd_tracing and any(map(torch_compat.is_mutated_with_gradient, fakes)):
+        return CompiledGraph(gm.forward, False, eager_reason="it changes an input in place under autograd")
+    if any(
+        torch_compat.is_stale(each.fake, each.example) for each in inputs if torch_compat.is_fake(each.fake)
+    ):
+        # All of them anew, in a mode of their own: views and shared storage must agree with each other.
+        mode = torch_compat.make_fake_mode()
+        inputs = [
+            each._replace(fake=torch_compat.fakify(mode, each.example))
+            if torch_compat.is_fake(each.fake)
+            else each
+            for each in inputs
+        ]
     torch_compat.mark_inputs(
         gm,
         [each.fake for each in inputs],

@@ -25,6 +25,7 @@ class AotEagerCompiler:
     """The `aot_eager` backend."""
 
     name = "aot_eager"
+    uses_autograd_tracing = True
 
     def compile(
         self, gm: torch.fx.GraphModule, inputs: Sequence[GraphInput], mode: FakeTensorMode

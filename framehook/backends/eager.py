@@ -20,6 +20,7 @@ class EagerCompiler:
     """The `eager` backend."""
 
     name = "eager"
+    uses_autograd_tracing = False
 
     def compile(
         self, gm: torch.fx.GraphModule, inputs: Sequence[GraphInput], mode: FakeTensorMode

@@ -26,6 +26,8 @@ def entry_points() -> dict[str, importlib.metadata.EntryPoint]:
 class ForeignCompiler:
     """`function(gm, example_inputs)`; `mode` and `options` are passed on as keywords where given."""
 
+    uses_autograd_tracing = False
+
     def __init__(
         self, name: str, function: BackendFunction, mode: str | None, options: Mapping[str, Any] | None
     ) -> None:

@@ -36,11 +36,13 @@ class CompiledGraph(NamedTuple):
         callable: takes one list of inputs, which it may empty, if `is_boxed`; else the inputs one by one.
         is_boxed: the calling convention.
         extra_guards: what the backend assumed about the inputs beyond their own metadata.
+        eager_reason: why the graph runs operation by operation although the backend compiles; else empty.
     """
 
     callable: Callable[..., Any]
     is_boxed: bool
     extra_guards: tuple[InputGuard, ...] = ()
+    eager_reason: str = ""
 
 
 class Compiler(Protocol):
@@ -49,6 +51,11 @@ class Compiler(Protocol):
     @property
     def name(self) -> str:
         """The name that errors and reports use."""
+        ...
+
+    @property
+    def uses_autograd_tracing(self) -> bool:
+        """Whether the graph goes to AOTAutograd, with its limits."""
         ...
 
     def compile(

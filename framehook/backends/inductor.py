@@ -74,6 +74,7 @@ class InductorCompiler:
     """The `inductor` backend with its mode and options."""
 
     name = "inductor"
+    uses_autograd_tracing = True
 
     def __init__(self, mode: str | None, options: Mapping[str, Any] | None, dynamic: bool | None) -> None:
         check_options(mode, options)
@@ -91,7 +92,7 @@ class InductorCompiler:
                 compiled = compiler(gm, [each.fake for each in inputs])
             except Exception as error:
                 if torch_compat.is_skip_request(error):
-                    return CompiledGraph(gm.forward, is_boxed=False)
+                    return CompiledGraph(gm.forward, False, eager_reason="Inductor declined the device")
                 raise
             guards = torch_compat.input_guards(context)
         run, is_boxed = torch_compat.boxed_call(compiled, gm)
