@@ -86,6 +86,17 @@ def is_fake(value: object) -> bool:
     return isinstance(value, FakeTensor)
 
 
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether this is a tensor with memory of its own, not one that functorch or functionalisation wraps.
+
+    `torch._C._functorch.is_functorch_wrapped_tensor` covers vmap, grad and jvp levels;
+    `torch._is_functional_tensor` the C++ functionalisation wrapper.  Checked: 2.13.0.
+    """
+    return not (
+        torch._C._functorch.is_functorch_wrapped_tensor(tensor) or torch._is_functional_tensor(tensor)
+    )
+
+
 def is_stale(fake: torch.Tensor, real: torch.Tensor) -> bool:
     """Whether tracing changed the metadata of an input's fake, so that it no longer describes the input.
 
@@ -336,16 +347,26 @@ def no_dispatch_modes() -> Iterator[None]:
         yield
 
 
-def call_fake(
-    mode: FakeTensorMode, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any] | None = None
-) -> Any:
-    """Call `fn` under `mode`; to be used within `trace_session`, once per operation.
+class propagating:
+    """Run operations on fake tensors: enters the mode, and keeps torch from logging what fails.
 
-    The mode is entered only for the call, so that the tracer's own Python never makes fake tensors by
-    accident.  Errors of `fn` pass through unchanged and are not logged.
+    Entered once per operation, so that the tracer's own Python never makes fake tensors by accident; a class
+    because `contextlib` costs more than the mode itself.  Errors pass through unchanged.
     """
-    with mode:
-        return fn(*args, **kwargs) if kwargs else fn(*args)
+
+    __slots__ = ("_mode",)
+
+    def __init__(self, mode: FakeTensorMode) -> None:
+        self._mode = mode
+
+    def __enter__(self) -> None:
+        _install_log_filter()
+        _quiet.depth = getattr(_quiet, "depth", 0) + 1
+        self._mode.__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        _quiet.depth -= 1
+        self._mode.__exit__(*raised)
 
 
 def dispatch_keys(tensor: torch.Tensor) -> int:
