@@ -38,7 +38,9 @@ class Config:
     def __setattr__(self, name: str, value: object) -> None:
         kind = _KINDS.get(name)
         if kind is None:
-            raise AttributeError(f"framehook.config has no field {name!r}; it has {', '.join(sorted(_KINDS))}")
+            raise AttributeError(
+                f"framehook.config has no field {name!r}; it has {', '.join(sorted(_KINDS))}"
+            )
         # bool is an int, but `config.evict_after = True` is a slip.
         if type(value) is not kind:
             raise TypeError(f"framehook.config.{name} is of type {kind.__name__}, not {type(value).__name__}")

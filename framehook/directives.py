@@ -127,7 +127,9 @@ def disable(fn: Any = None, *, recursive: bool = True) -> Any:
         return _Disabled(recursive)
     if isinstance(fn, torch.nn.Module):
         if not recursive:
-            raise TypeError("disable(recursive=False) takes a Python function, not a module: name its forward")
+            raise TypeError(
+                "disable(recursive=False) takes a Python function, not a module: name its forward"
+            )
         # The module itself stays as it is; what is returned is the module in everything but calling.
         return make_view(fn, _C.DisabledCallable(fn), (disable, ()))
     if not callable(fn):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable, Mapping
-from types import CodeType
 from typing import Any, ClassVar, TypeAlias
 
 _log = logging.getLogger("framehook.events")
@@ -96,9 +95,18 @@ class GiveUp(Event):
     reason: str
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class HandleEnd(Event):
+    """A handle goes away: its last counts, which cannot be asked for any more."""
+
+    kind: ClassVar[str] = "handle_end"
+    hits_by_place: Mapping[tuple[str, str, int], int]
+    misses_by_place: Mapping[tuple[str, str, int], int]
+
+
 Callback: TypeAlias = Callable[[Any], object]
 
-KINDS = tuple(cls.kind for cls in (CompileStart, CompileEnd, Recompile, GraphBreak, GiveUp))
+KINDS = tuple(cls.kind for cls in (CompileStart, CompileEnd, Recompile, GraphBreak, GiveUp, HandleEnd))
 _callbacks: dict[str, list[Callback]] = {kind: [] for kind in KINDS}
 
 
@@ -106,7 +114,7 @@ def on(kind: str, callback: Callback) -> Callable[[], None]:
     """Call `callback(record)` at every event of `kind`.
 
     Args:
-        kind: one of compile_start, compile_end, recompile, graph_break, give_up.
+        kind: one of compile_start, compile_end, recompile, graph_break, give_up, handle_end.
         callback: takes one record; what it returns is ignored, what it raises is logged.
 
     Returns:

@@ -92,17 +92,17 @@ def _make_class(cls: type) -> type:
 
 
 def _namespace(cls: type) -> dict[str, Any]:
-    namespace: dict[str, Any] = dict(
-        __module__=cls.__module__,
-        __qualname__=cls.__qualname__,
-        __doc__=cls.__doc__,
-        __slots__=("__call__", "__framehook_view__"),
-        __class__=property(_get_class, _set_class),
-        __getattr__=_get_missing,
-        __reduce_ex__=_reduce,
-        __copy__=_copy,
-        __deepcopy__=_deepcopy,
-    )
+    namespace: dict[str, Any] = {
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "__doc__": cls.__doc__,
+        "__slots__": ("__call__", "__framehook_view__"),
+        "__class__": property(_get_class, _set_class),
+        "__getattr__": _get_missing,
+        "__reduce_ex__": _reduce,
+        "__copy__": _copy,
+        "__deepcopy__": _deepcopy,
+    }
     # Values in slots do not live in the shared dict; reach them in the original.
     for base in cls.__mro__:
         for name, member in vars(base).items():

@@ -1,0 +1,287 @@
+"""`compile`, `capture`, `reset`, `stats`: what users call.  Thin: options go into a handle, C++ does the rest."""
+
+from __future__ import annotations
+
+import contextvars
+import copy
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from types import CodeType, FunctionType, MethodType, TracebackType
+from typing import Any, TypeVar, overload
+
+import torch
+
+from framehook import _C, backends, engine, module_view, policy
+from framehook.config import CompileOptions, config
+from framehook.handle import Handle, live_handles
+from framehook.observe import counters
+from framehook.observe.counters import Stats
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: What a compiled function or module has besides the attributes of what was compiled.
+_EXTRAS = ("entries", "reset", "stats")
+
+
+class CompiledFunction(_C.CompiledCallable):
+    """What `compile()` makes of a function or another callable: called like it, with the same result."""
+
+    def stats(self) -> Stats:
+        """Hits, misses, compiles and recompiles of this function; see `framehook.stats`."""
+        return counters.stats_of([self.handle])
+
+    def entries(self) -> list[_C.Entry]:
+        """The cache entries, functions called by this one included where they are compiled on their own."""
+        return self.handle.entries()
+
+    def reset(self) -> None:
+        """Forget all entries and counts."""
+        _reset(self.handle)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.__wrapped__!r}>"
+
+    def __copy__(self) -> CompiledFunction:
+        fn = self.__wrapped__
+        return self if _is_atomic(fn) else _compile_callable(copy.copy(fn), self.handle.options)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
+        fn = self.__wrapped__
+        return self if _is_atomic(fn) else _compile_callable(copy.deepcopy(fn, memo), self.handle.options)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        fn = self.__wrapped__
+        name = getattr(fn, "__qualname__", "")
+        # A decorated function is found under its own name, as functions are.
+        if _find(getattr(fn, "__module__", None), name) is self:
+            return name
+        return _compile_callable, (fn, self.handle.options)
+
+
+def _is_atomic(fn: object) -> bool:
+    """Functions are copied as themselves; methods and other callables have an object behind them."""
+    return isinstance(fn, FunctionType | type) or inspect.isbuiltin(fn)
+
+
+def _find(module: str | None, qualified_name: str) -> object:
+    found: object = sys.modules.get(module or "")
+    for name in qualified_name.split("."):
+        found = getattr(found, name, None)
+    return found
+
+
+@overload
+def compile(fn: F, /, **keywords: Any) -> F: ...
+@overload
+def compile(fn: None = None, /, **keywords: Any) -> Callable[[F], F]: ...
+def compile(
+    fn: Any = None,
+    /,
+    *,
+    backend: str | Callable[..., Any] = "inductor",
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    warmup_calls: int = 0,
+    disable: bool = False,
+) -> Any:
+    """Return `fn` compiled: called like `fn`, with the same result, faster.
+
+    Args:
+        fn: a function, lambda, method, any callable, or a `torch.nn.Module`, which gives a module with the same
+            attributes, parameters and class.  Without `fn`, a decorator.
+        backend: a name (`framehook.backends.list()`) or a function `(GraphModule, example_inputs) -> callable`.
+        fullgraph: raise `GraphBreakError` where the function cannot become one graph.
+        dynamic: None: sizes become symbols once seen to change; True: from the start; False: never.
+        mode, options: passed to the backend, with the meaning they have for `torch.compile`.
+        warmup_calls: number of calls that run eagerly before compiling.
+        disable: return `fn` itself.
+
+    Raises:
+        TypeError: when `fn` cannot be called, or an option has the wrong type.
+        UnknownBackendError: when there is no backend of that name.
+        BackendOptionError: when the backend does not know the mode or an option.
+    """
+    keywords = {"fullgraph": fullgraph, "dynamic": dynamic, "mode": mode, "options": options}
+    choice = CompileOptions(backend=backend, warmup_calls=warmup_calls, **keywords)
+    _compiler(choice)
+    if fn is None:
+        return lambda decorated: _compile(decorated, choice, disable)
+    return _compile(fn, choice, disable)
+
+
+def _compile(fn: Any, options: CompileOptions, disable: bool) -> Any:
+    if not callable(fn):
+        raise TypeError(
+            f"framehook.compile() takes a function, another callable or a torch.nn.Module, "
+            f"not {type(fn).__name__} ({fn!r})"
+        )
+    if disable or config.disable:
+        return fn
+    fn = module_view.original(fn)
+    if isinstance(fn, torch.nn.Module):
+        return _compile_module(fn, options)
+    return _compile_callable(fn.__wrapped__ if isinstance(fn, CompiledFunction) else fn, options)
+
+
+def _compile_module(module: torch.nn.Module, options: CompileOptions) -> Any:
+    call = CompiledFunction(_make_handle(options), module)
+    return module_view.make_view(module, call, (_compile_module, (options,)), _EXTRAS)
+
+
+def _compile_callable(fn: Callable[..., Any], options: CompileOptions) -> CompiledFunction:
+    compiled = CompiledFunction(_make_handle(options), fn)
+    for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
+        # What a class has of these describes the class, not the callable.
+        if (
+            name in getattr(fn, "__dict__", ())
+            or isinstance(fn, FunctionType | MethodType | type)
+            or inspect.isbuiltin(fn)
+        ):
+            value = getattr(fn, name, None)
+            if value is not None:
+                compiled.__dict__[name] = value
+    if isinstance(fn, FunctionType):
+        for name, value in fn.__dict__.items():
+            compiled.__dict__.setdefault(name, value)
+    code = _code_of(fn)
+    if code is not None:
+        policy.name_candidate(code)
+    return compiled
+
+
+def _code_of(fn: Any) -> CodeType | None:
+    code = getattr(getattr(fn, "__func__", fn), "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+def _compiler(options: CompileOptions) -> Any:
+    return backends.resolve(
+        options.backend, mode=options.mode, options=options.options, dynamic=options.dynamic
+    )
+
+
+def _make_handle(options: CompileOptions) -> Handle:
+    return Handle(options, _compiler(options))
+
+
+# The captures that this context is in, with the tokens that end them: one capture may be entered again, and by
+# several tasks and threads at once.
+_entered: contextvars.ContextVar[tuple[Any, ...]] = contextvars.ContextVar("framehook_entered", default=())
+
+
+class Capture:
+    """`with capture:` compiles the frames that run inside, in this context; also a decorator.
+
+    One capture is one handle: enter it as often as you like, what was compiled once is used again.
+    """
+
+    def __init__(self, options: CompileOptions) -> None:
+        self.handle = _make_handle(options)
+
+    def __enter__(self) -> Capture:
+        token = None if config.disable else _C.enter_capture(self.handle)
+        _entered.set((*_entered.get(), token))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        *outer, token = _entered.get()
+        _entered.set(tuple(outer))
+        if token is not None:
+            _C.exit_capture(token)
+
+    def __call__(self, fn: F) -> F:
+        """Return `fn` such that each call runs inside this capture."""
+        if not callable(fn):
+            raise TypeError(f"framehook.capture() decorates callables, not {type(fn).__name__} ({fn!r})")
+        if inspect.iscoroutinefunction(fn):
+
+            @functools.wraps(fn)
+            async def call_async(*args: Any, **kwargs: Any) -> Any:
+                with self:
+                    return await fn(*args, **kwargs)
+
+            return call_async  # type: ignore[return-value]
+
+        @functools.wraps(fn)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return fn(*args, **kwargs)
+
+        return call  # type: ignore[return-value]
+
+    def stats(self) -> Stats:
+        """Hits, misses, compiles and recompiles inside this capture; see `framehook.stats`."""
+        return counters.stats_of([self.handle])
+
+    def entries(self) -> list[_C.Entry]:
+        """The cache entries."""
+        return self.handle.entries()
+
+    def reset(self) -> None:
+        """Forget all entries and counts."""
+        _reset(self.handle)
+
+
+def capture(
+    *,
+    backend: str | Callable[..., Any] = "inductor",
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    warmup_calls: int = 1,
+) -> Capture:
+    """Return a context manager (and decorator) in which frames are compiled; the keywords are those of `compile`.
+
+    Capture follows the `contextvars` context: it does not reach other threads or tasks, and a task that is started
+    inside keeps it.  Keep the capture and enter it for each request: its entries live as long as it does.
+    """
+    keywords = {"fullgraph": fullgraph, "dynamic": dynamic, "mode": mode, "options": options}
+    return Capture(CompileOptions(backend=backend, warmup_calls=warmup_calls, **keywords))
+
+
+def _handle_of(fn: object) -> Handle:
+    view = module_view.view_of(fn)
+    target = fn if view is None else type(fn).__call__.__get__(fn)
+    handle = getattr(target, "handle", None) if isinstance(target, CompiledFunction | Capture) else None
+    if not isinstance(handle, Handle):
+        raise TypeError(f"not compiled by framehook: {fn!r}")
+    return handle
+
+
+def stats(fn: Any = None) -> Stats:
+    """Return the counts of a compiled function, module or capture; without `fn`, those of the whole process.
+
+    Raises:
+        TypeError: when `fn` was not compiled by framehook.
+    """
+    return counters.process_stats() if fn is None else counters.stats_of([_handle_of(fn)])
+
+
+def reset(fn: Any = None) -> None:
+    """Forget entries and counts of a compiled function, module or capture; without `fn`, of the whole process.
+
+    Raises:
+        TypeError: when `fn` was not compiled by framehook.
+    """
+    if fn is not None:
+        _reset(_handle_of(fn))
+        return
+    for handle in live_handles():
+        handle.reset()
+    counters.forget()
+
+
+def _reset(handle: Handle) -> None:
+    handle.reset()
+    counters.forget(handle)
+
+
+_C.set_miss_callback(engine.compile_frame)
+_C.set_classify_callback(policy.is_candidate)

@@ -1,0 +1,263 @@
+"""The spine: what happens between a miss and a cache entry.
+
+C++ calls `compile_frame` when a frame of a candidate has no entry that fits.  It comes back with the new entry,
+which this very call then runs, or with None, and the frame runs eagerly.
+"""
+
+from __future__ import annotations
+
+import linecache
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import CodeType
+from typing import Any
+
+import torch
+
+from framehook import _C, backends, codegen, events, policy, torch_compat, trace
+from framehook.config import config
+from framehook.errors import BackendError, CodeLocation, GraphBreakError
+from framehook.guards import lowering, words
+from framehook.guards.guard import Check, GuardSet
+from framehook.handle import CodeState, EntryNotes, Handle
+from framehook.policy import Decision
+from framehook.source import Source
+
+_log = logging.getLogger("framehook.engine")
+
+# torch's tracing and compiling machinery is not thread-safe: one frame at a time in the process.
+_one_at_a_time = threading.Lock()
+
+
+def compile_frame(handle: Handle, record: _C.FrameRecord) -> _C.Entry | None:
+    """Compile a frame that has no entry; None lets it run eagerly this time.
+
+    Raises:
+        GraphBreakError: with `fullgraph=True`, when the frame cannot become one graph.
+        BackendError: when the backend fails.
+    """
+    state = policy.state_of(handle, record)
+    handle.misses[state.place] += 1
+    # Nobody waits for another thread's compile: whoever finds the lock taken runs eagerly.
+    if not _one_at_a_time.acquire(blocking=False):
+        return None
+    try:
+        decision, reason = policy.decide(handle, state, record)
+        if decision is Decision.EAGER:
+            return None
+        entries = handle.entries_of(state)
+        if entries:
+            events.emit(events.Recompile(handle.serial, *state.place, _failures(entries, record)))
+        if decision is Decision.GIVE_UP:
+            _give_up(handle, state, record, entries, reason)
+            return None
+        return _compile(handle, state, record)
+    finally:
+        _one_at_a_time.release()
+
+
+def _compile(handle: Handle, state: CodeState, record: _C.FrameRecord) -> _C.Entry | None:
+    clock = _Clock()
+    events.emit(events.CompileStart(handle.serial, *state.place))
+    try:
+        clock.time("imports", _first_imports)
+        capture = clock.time("trace", lambda: trace.trace_frame(record, handle.options))
+        _report_break(handle, state, capture.graph_break)
+        if not _is_worth_it(handle, capture):
+            program = lowering.lower(capture.guards, ())
+            policy.remember_eager(state, program)
+            return _end(handle, state, clock, "eager", _too_small(handle, capture))
+        run_graph, guards = clock.time("backend", lambda: _run_backend(handle, capture))
+        code = clock.time("codegen", lambda: codegen.emit(capture, run_graph))
+        entry = clock.time("codegen", lambda: _add_entry(handle, state, record, capture, guards, code))
+    except trace.Unsupported as unsupported:
+        _report_break(handle, state, unsupported.graph_break)
+        policy.stay_eager(handle, state, unsupported.graph_break.reason)
+        return _end(handle, state, clock, "eager", unsupported.graph_break.reason)
+    except (GraphBreakError, BackendError) as error:
+        _end(handle, state, clock, "error", str(error))
+        raise
+    except Exception as error:
+        return _internal_error(handle, state, clock, error)
+    outcome = "whole" if capture.graph_break is None else "partial"
+    reason = "" if capture.graph_break is None else capture.graph_break.reason
+    artifacts = {"graph": capture.graph, "guards": guards, "code": code}
+    _end(handle, state, clock, outcome, reason, capture.operations, len(guards), artifacts)
+    return entry
+
+
+# -- the steps -------------------------------------------------------------------------------------------------
+
+
+def _is_worth_it(handle: Handle, capture: trace.Capture) -> bool:
+    # A piece that ends at a graph break is kept even without a graph: it is the way to the pieces behind it.
+    return capture.graph_break is not None or capture.operations >= max(1, handle.options.min_graph_ops)
+
+
+def _too_small(handle: Handle, capture: trace.Capture) -> str:
+    count = capture.operations
+    return f"{count} operation{'' if count == 1 else 's'} (min_graph_ops is {handle.options.min_graph_ops})"
+
+
+def _run_backend(handle: Handle, capture: trace.Capture) -> tuple[Any, GuardSet]:
+    """Return what generated code calls for the graph (None if there is none) and all guards of the entry."""
+    graph = capture.graph
+    if graph is None:
+        return None, capture.guards
+    compiler = handle.compiler
+    if capture.operations < handle.options.min_graph_ops:
+        compiler = backends.resolve("eager")
+    inputs = [
+        backends.GraphInput(each.name, each.example, each.fake, each.is_static, each.source.name())
+        for each in capture.inputs
+    ]
+    compiled = backends.compile_graph(compiler, graph, inputs, capture.builder.mode)
+    sources = {each.source.name(): each.source for each in capture.inputs}
+    for guard in compiled.extra_guards:
+        _add_backend_guard(capture.guards, guard, sources)
+    run_graph = _C.GraphCallable(
+        compiled.callable, compiled.is_boxed, capture.mutates_inputs, handle.compiler.name
+    )
+    return run_graph, capture.guards
+
+
+def _add_backend_guard(guards: GuardSet, guard: torch_compat.InputGuard, sources: dict[str, Source]) -> None:
+    first = tuple(sources[name] for name in guard.first)
+    second = tuple(sources[name] for name in guard.second)
+    if guard.kind == "duplicate":
+        guards.add(first[0], Check.SAME, second[0])
+        return
+    if first:
+        guards.add(None, Check.PREDICATE, (_share_memory, first))
+    if second:
+        guards.add(None, Check.DISJOINT, (second, first + second))
+
+
+def _share_memory(*tensors: torch.Tensor) -> bool:
+    return len({tensor.untyped_storage().data_ptr() for tensor in tensors}) == 1
+
+
+def _add_entry(
+    handle: Handle,
+    state: CodeState,
+    record: _C.FrameRecord,
+    capture: trace.Capture,
+    guards: GuardSet,
+    code: CodeType,
+) -> _C.Entry:
+    inputs: Sequence[Source] = [each.source for each in capture.inputs]
+    program = lowering.lower(guards, inputs)
+    lookup = policy.lookups(state, handle.entries_of(state))
+    entry = _C.Entry(
+        program,
+        code,
+        takes_inputs=capture.graph is not None,
+        is_whole=capture.graph_break is None,
+        payload=EntryNotes(state, list(guards), capture.operations, lookup),
+    )
+    _C.add_entry(handle, record.code, entry, state.discriminator)
+    return entry
+
+
+class _Clock:
+    """Seconds by phase."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def time(self, phase: str, step: Callable[[], Any]) -> Any:
+        start = time.perf_counter()
+        try:
+            return step()
+        finally:
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - start
+
+
+_imported = False
+
+
+def _first_imports() -> None:
+    # Making the first fake mode of a process imports a second's worth of torch; that is nobody's trace.
+    global _imported
+    if not _imported:
+        torch_compat.make_fake_mode()
+        _imported = True
+
+
+# -- telling ---------------------------------------------------------------------------------------------------
+
+
+def _failures(entries: Sequence[_C.Entry], record: _C.FrameRecord) -> tuple[str, ...]:
+    """For each entry the guard that failed, in words."""
+    return tuple(words.failure(entry.guards, entry.payload.guards, record) for entry in entries)
+
+
+def _report_break(handle: Handle, state: CodeState, graph_break: trace.GraphBreak | None) -> None:
+    """Tell of a break; with `fullgraph=True` it is an error."""
+    if graph_break is None:
+        return
+    stack = tuple(_whole_line(code, line) for code, line in graph_break.frames)
+    places = tuple((place.filename, place.line, place.function) for place in stack)
+    events.emit(events.GraphBreak(handle.serial, *state.place, graph_break.reason, graph_break.hint, places))
+    if handle.options.fullgraph:
+        raise GraphBreakError(graph_break.reason, kind=graph_break.kind, stack=stack, hint=graph_break.hint)
+
+
+def _whole_line(code: CodeType, line: int) -> CodeLocation:
+    text = linecache.getline(code.co_filename, line).rstrip()
+    start = len(text) - len(text.lstrip())
+    return CodeLocation(code.co_filename, line, code.co_qualname, start, len(text))
+
+
+def _end(
+    handle: Handle,
+    state: CodeState,
+    clock: _Clock,
+    outcome: str,
+    reason: str = "",
+    operations: int = 0,
+    guards: int = 0,
+    artifacts: dict[str, Any] | None = None,
+    is_internal_error: bool = False,
+) -> None:
+    events.emit(
+        events.CompileEnd(
+            handle.serial,
+            *state.place,
+            outcome,
+            reason,
+            operations,
+            guards,
+            clock.seconds,
+            is_internal_error,
+            artifacts or {},
+        )
+    )
+
+
+def _give_up(
+    handle: Handle, state: CodeState, record: _C.FrameRecord, entries: Sequence[_C.Entry], reason: str
+) -> None:
+    failures = _failures(entries, record)
+    function, filename, line = state.place
+    _log.warning(
+        "%s (%s:%d) is compiled no more: %s; other calls run eagerly. The guard that failed last: %s",
+        function, filename, line, reason, failures[-1] if failures else "none",
+    )  # fmt: skip
+    events.emit(events.GiveUp(handle.serial, *state.place, reason))
+
+
+def _internal_error(handle: Handle, state: CodeState, clock: _Clock, error: Exception) -> None:
+    """An error of ours is never the user's: the frame runs eagerly, and we hear of it."""
+    reason = f"internal error: {type(error).__name__}: {error}"
+    policy.stay_eager(handle, state, reason)
+    _end(handle, state, clock, "error", reason, is_internal_error=True)
+    if config.raise_internal_errors:
+        raise error
+    function, filename, line = state.place
+    _log.error(
+        "framehook failed on %s (%s:%d) and runs it eagerly. Please report this with the text below.",
+        function, filename, line, exc_info=error,
+    )  # fmt: skip

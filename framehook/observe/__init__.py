@@ -1,0 +1,1 @@
+"""Seeing what happens: counters and logs, both fed by events."""

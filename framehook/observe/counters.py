@@ -1,0 +1,209 @@
+"""Counters: what `stats()` shows, per function and in all.
+
+Compiles, recompiles, breaks and seconds are counted from events; hits and misses are asked of the handles, which
+count them in C++.  What a dead handle had counted stays in the totals of the process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from framehook import events
+from framehook.handle import Handle, Place, live_handles
+
+
+@dataclasses.dataclass
+class FunctionStats:
+    """One function, or the sum of several.
+
+    Attributes:
+        hits, misses: lookups that found an entry, and that found none.
+        compiles: traces that ended in an entry.
+        recompiles: misses on code that had entries; `recompile_reasons` says which guards failed.
+        whole, partial, eager: frames that became one graph, that were split at a graph break, and that stay eager.
+        operations: tensor operations in all graphs.
+        graph_breaks, eager_reasons: reasons, in the order they came.
+        seconds: by phase: imports, trace, backend, codegen.
+        internal_errors: failures of framehook itself; the frame ran eagerly.
+    """
+
+    hits: int = 0
+    misses: int = 0
+    compiles: int = 0
+    recompiles: int = 0
+    whole: int = 0
+    partial: int = 0
+    eager: int = 0
+    operations: int = 0
+    internal_errors: int = 0
+    recompile_reasons: list[str] = dataclasses.field(default_factory=list)
+    graph_breaks: list[str] = dataclasses.field(default_factory=list)
+    eager_reasons: list[str] = dataclasses.field(default_factory=list)
+    gave_up: list[str] = dataclasses.field(default_factory=list)
+    seconds: dict[str, float] = dataclasses.field(default_factory=dict)
+
+    @property
+    def hit_rate(self) -> float:
+        """Hits per lookup, 0.0 without lookups."""
+        lookups = self.hits + self.misses
+        return self.hits / lookups if lookups else 0.0
+
+    @property
+    def graphs(self) -> int:
+        """Entries made: one for each whole frame, one for each piece between graph breaks."""
+        return self.compiles
+
+    @property
+    def total_seconds(self) -> float:
+        """Seconds of all phases."""
+        return sum(self.seconds.values())
+
+    def add(self, other: FunctionStats) -> None:
+        """Add another's counts to these."""
+        for field in dataclasses.fields(FunctionStats):
+            mine, theirs = getattr(self, field.name), getattr(other, field.name)
+            if isinstance(mine, dict):
+                for phase, seconds in theirs.items():
+                    mine[phase] = mine.get(phase, 0.0) + seconds
+            else:
+                setattr(self, field.name, mine + theirs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {**dataclasses.asdict(self), "hit_rate": self.hit_rate}
+
+
+@dataclasses.dataclass
+class Stats(FunctionStats):
+    """The sum over all functions, and each function under its name, file and line."""
+
+    functions: dict[str, FunctionStats] = dataclasses.field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        functions = {name: each.to_dict() for name, each in self.functions.items()}
+        return {**super().to_dict(), "functions": functions}
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.hits} hits, {self.misses} misses (hit rate {self.hit_rate:.1%}); {self.compiles} compiled, "
+            f"{self.recompiles} recompiled, {self.eager} eager; {self.operations} operations",
+            "seconds: " + (", ".join(f"{k} {v:.3f}" for k, v in self.seconds.items()) or "none"),
+        ]
+        for name, each in self.functions.items():
+            lines.append(
+                f"{name}: {each.hits} hits, {each.misses} misses; {each.whole} whole, {each.partial} partly, "
+                f"{each.eager} eager"
+            )
+            lines += [f"    recompiled: {reason}" for reason in each.recompile_reasons]
+            lines += [f"    graph break: {reason}" for reason in each.graph_breaks]
+            lines += [f"    eager: {reason}" for reason in each.eager_reasons]
+            lines += [f"    gave up: {reason}" for reason in each.gave_up]
+        return "\n".join(lines)
+
+
+_Functions = dict[Place, FunctionStats]
+_by_handle: dict[int, _Functions] = {}
+_dead: _Functions = {}
+
+
+def stats_of(handles: Iterable[Handle]) -> Stats:
+    """The counts of some handles."""
+    return _sum(_functions_of(handle) for handle in handles)
+
+
+def process_stats() -> Stats:
+    """The counts of all handles, dead ones included."""
+    return _sum([_dead, *(_functions_of(handle) for handle in live_handles())])
+
+
+def forget(handle: Handle | None = None) -> None:
+    """Start the counts of a handle, or all counts of the process, from zero."""
+    if handle is None:
+        _dead.clear()
+        for each in live_handles():
+            forget(each)
+    else:
+        _by_handle.pop(handle.serial, None)
+        handle.start_counts()
+
+
+def _functions_of(handle: Handle) -> _Functions:
+    functions = {
+        place: dataclasses.replace(each) for place, each in _by_handle.get(handle.serial, {}).items()
+    }
+    _add_lookups(functions, handle.hits_by_place(), handle.misses_by_place())
+    return functions
+
+
+def _add_lookups(functions: _Functions, hits: Mapping[Place, int], misses: Mapping[Place, int]) -> None:
+    for place, count in hits.items():
+        functions.setdefault(place, FunctionStats()).hits += count
+    for place, count in misses.items():
+        functions.setdefault(place, FunctionStats()).misses += count
+
+
+def _sum(parts: Iterable[_Functions]) -> Stats:
+    total = Stats()
+    for part in parts:
+        for (function, filename, line), each in part.items():
+            total.add(each)
+            name = f"{function} ({filename}:{line})"
+            total.functions.setdefault(name, FunctionStats()).add(each)
+    return total
+
+
+# -- from events -----------------------------------------------------------------------------------------------
+
+
+def _entry(record: events.Event) -> FunctionStats:
+    return _by_handle.setdefault(record.handle, {}).setdefault(record.place, FunctionStats())
+
+
+def _on_compile_end(record: events.CompileEnd) -> None:
+    counts = _entry(record)
+    if record.outcome == "whole":
+        counts.whole += 1
+    elif record.outcome == "partial":
+        counts.partial += 1
+    else:
+        counts.eager += 1
+        counts.eager_reasons.append(record.reason)
+    if record.outcome in ("whole", "partial"):
+        counts.compiles += 1
+    counts.operations += record.operations
+    counts.internal_errors += record.is_internal_error
+    for phase, seconds in record.seconds.items():
+        counts.seconds[phase] = counts.seconds.get(phase, 0.0) + seconds
+
+
+def _on_recompile(record: events.Recompile) -> None:
+    counts = _entry(record)
+    counts.recompiles += 1
+    counts.recompile_reasons.extend(record.reasons)
+
+
+def _on_graph_break(record: events.GraphBreak) -> None:
+    where = f" ({record.stack[-1][0]}:{record.stack[-1][1]})" if record.stack else ""
+    _entry(record).graph_breaks.append(record.reason + where)
+
+
+def _on_give_up(record: events.GiveUp) -> None:
+    _entry(record).gave_up.append(record.reason)
+
+
+def _on_handle_end(record: events.HandleEnd) -> None:
+    functions = _by_handle.pop(record.handle, {})
+    _add_lookups(functions, record.hits_by_place, record.misses_by_place)
+    for place, each in functions.items():
+        _dead.setdefault(place, FunctionStats()).add(each)
+
+
+events.on("compile_end", _on_compile_end)
+events.on("recompile", _on_recompile)
+events.on("graph_break", _on_graph_break)
+events.on("give_up", _on_give_up)
+events.on("handle_end", _on_handle_end)
+__all__ = ["FunctionStats", "Stats", "forget", "process_stats", "stats_of"]

@@ -1,0 +1,167 @@
+"""Whether and how to compile: which code is a candidate at all, and what to do about one frame that has no entry.
+
+Stands between a miss and the tracer.  Everything here is about cost; nothing here can make a result wrong.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import os
+import sysconfig
+import weakref
+from collections import Counter
+from collections.abc import Hashable
+from types import CodeType
+
+import torch
+
+from framehook import _C, torch_compat
+from framehook.handle import CodeState, Handle
+
+# -- candidates: asked once per code object ------------------------------------------------------------------
+
+_SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
+_SITE_PACKAGES = tuple({sysconfig.get_paths()[name] + os.sep for name in ("purelib", "platlib")})
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_TORCH_MODULES = os.path.join(_TORCH, "nn", "modules") + os.sep
+_OURS = os.path.dirname(__file__) + os.sep
+_MODULE_CALLS = frozenset({"forward", "_call_impl", "_wrapped_call_impl"})
+
+# Code that the user named in a `compile()` is a candidate wherever it lives; by id, held weakly.
+_named: dict[int, weakref.ref[CodeType]] = {}
+
+
+def name_candidate(code: CodeType) -> None:
+    """Make the code of an explicitly compiled function a candidate, wherever it comes from."""
+    key = id(code)
+    if key not in _named:
+        _named[key] = weakref.ref(code, lambda _: _named.pop(key, None))
+
+
+def is_candidate(code: CodeType) -> bool:
+    """Whether frames of `code` may be compiled on their own.
+
+    User code is, and so are calls of `nn.Module` and the forwards of torch.nn.  Generators, coroutines, class and
+    module bodies are not, nor are torch's internals, the standard library and framehook itself: what they call may be.
+    """
+    if code.co_flags & _SUSPENDS or not code.co_flags & inspect.CO_OPTIMIZED:
+        return False
+    if id(code) in _named:
+        return True
+    filename = code.co_filename
+    if filename.startswith(_TORCH):
+        if torch_compat.is_peer_wrapper(code):
+            _C.mark(code, None, "skip_recursive", "disabled by torch.compiler, or compiled by it")
+            return False
+        return filename.startswith(_TORCH_MODULES) and code.co_name in _MODULE_CALLS
+    if filename.startswith((_OURS, "<frozen ")):
+        return False
+    return not filename.startswith(_STDLIB) or filename.startswith(_SITE_PACKAGES)
+
+
+# -- decisions: asked at each miss ---------------------------------------------------------------------------
+
+#: After so many calls that were better off eager, code without entries is not looked up any more.
+_SETTLED = 100
+
+
+class Decision(enum.Enum):
+    """What to do about a frame for which there is no entry."""
+
+    EAGER = "eager this time"
+    COMPILE = "compile"
+    GIVE_UP = "give up"  # said once; afterwards the decision is EAGER
+
+
+def state_of(handle: Handle, record: _C.FrameRecord) -> CodeState:
+    """What the handle remembers of the frame's code; calls of modules are told apart by the module's class."""
+    slots = record.slots
+    discriminator: Hashable = None
+    if slots and isinstance(slots[0], torch.nn.Module):
+        # A reference would keep the class; two classes at one address in turn share limits, no more.
+        discriminator = id(type(slots[0]))
+    return handle.state(record.code, discriminator)
+
+
+def decide(handle: Handle, state: CodeState, record: _C.FrameRecord) -> tuple[Decision, str]:
+    """Decide what becomes of a frame without an entry; the text says why it is not compiled.
+
+    At a limit an entry that has had no hit for long is taken out to make room.
+    """
+    options = handle.options
+    state.misses += 1
+    if state.eager_reason:
+        return Decision.EAGER, state.eager_reason
+    if handle.misses[state.place] <= options.warmup_calls:
+        return Decision.EAGER, "warming up"
+    if torch_compat.is_marked_disabled(record.function):
+        stay_eager(handle, state, "torch.compiler.disable(recursive=False)")
+        return Decision.EAGER, state.eager_reason
+    for program in state.eager_programs:
+        if program.check(record.slots, record.globals, record.builtins, record.closure) is not None:
+            state.eager_hits += 1
+            if state.eager_hits >= _SETTLED and not handle.entries_of(state):
+                stay_eager(handle, state, "too few operations")
+            return Decision.EAGER, "too few operations"
+    _note_hits(handle)
+    entries = handle.entries_of(state)
+    if len(entries) >= options.max_entries_per_code and not _make_room(handle, entries):
+        return _stop(state, f"{len(entries)} entries for this code (max_entries_per_code)")
+    everything = handle.entries()
+    if len(everything) >= options.max_entries_per_handle and not _make_room(handle, everything):
+        return _stop(state, f"{len(everything)} entries in all (max_entries_per_handle)")
+    return Decision.COMPILE, ""
+
+
+def stay_eager(handle: Handle, state: CodeState, reason: str) -> None:
+    """Do not compile this code again; what it calls may still be captured."""
+    state.eager_reason = reason
+    # Calls of modules share their code between classes: those are still looked up.
+    if state.discriminator is None and not handle.entries_of(state):
+        code = state.code()
+        if code is not None:
+            _C.mark(code, handle, "skip", reason)
+
+
+def _stop(state: CodeState, reason: str) -> tuple[Decision, str]:
+    if state.limit_reason:
+        return Decision.EAGER, state.limit_reason
+    state.limit_reason = reason
+    return Decision.GIVE_UP, reason
+
+
+def _clock(handle: Handle) -> Counter[CodeState]:
+    """Lookups so far, by code: the clock by which idle entries are told."""
+    clock: Counter[CodeState] = Counter()
+    for entry in handle.entries():
+        clock[entry.payload.state] += entry.hits
+    for state in clock:
+        clock[state] += state.misses
+    return clock
+
+
+def _note_hits(handle: Handle) -> None:
+    clock = _clock(handle)
+    for entry in handle.entries():
+        notes = entry.payload
+        if entry.hits != notes.hits_seen:
+            notes.hits_seen = entry.hits
+            notes.seen_at = clock[notes.state]
+
+
+def _make_room(handle: Handle, entries: list[_C.Entry]) -> bool:
+    """Take out the entry that has been idle longest, if that is long enough."""
+    if not entries:
+        return False
+    clock = _clock(handle)
+
+    def idle(entry: _C.Entry) -> int:
+        return clock[entry.payload.state] - entry.payload.seen_at
+
+    longest = max(entries, key=idle)
+    if idle(longest) < handle.options.evict_after:
+        return False
+    handle.remove(longest)
+    return True
