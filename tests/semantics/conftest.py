@@ -1,4 +1,4 @@
-"""Every test starts and ends with nothing compiled and with torch's process state as it was."""
+"""Every test starts with nothing compiled, and framehook's own errors are raised instead of hidden."""
 
 from __future__ import annotations
 
@@ -12,5 +12,6 @@ import framehook
 @pytest.fixture(autouse=True)
 def clean_slate() -> Iterator[None]:
     framehook.reset()
-    yield
+    with framehook.config.patch(raise_internal_errors=True):
+        yield
     framehook.reset()

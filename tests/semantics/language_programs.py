@@ -859,6 +859,7 @@ def other_containers(x: Tensor, y: Tensor) -> Any:
 def tuples(x: Tensor, y: Tensor) -> Any:
     t = (x, y) + (1,)
     return (
+        x + 1,
         t,
         t[0] is x,
         (1, 2, 1).count(1),
