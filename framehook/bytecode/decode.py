@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
+from framehook.bytecode.encoding import parse_exception_table
 from framehook.bytecode.instruction import Instruction, Positions, Region
 from framehook.bytecode.opcodes import (
     BINARY_SYMBOLS,
@@ -32,7 +33,7 @@ from framehook.bytecode.opcodes import (
 class Decoded:
     """The instructions of one code object, without the code object itself (which it must not keep alive)."""
 
-    __slots__ = ("_code", "instructions", "kinds", "regions", "units", "variables")
+    __slots__ = ("_code", "instructions", "kinds", "live", "regions", "units", "variables")
 
     def __init__(self, code: CodeType) -> None:
         self._code = weakref.ref(code)
@@ -40,6 +41,8 @@ class Decoded:
         self.regions: list[Region] = []
         # Instruction index for each code unit (two bytes), and for the end of the code.
         self.units: list[int] = []
+        # Live slots before each instruction, once `liveness` was asked.
+        self.live: list[int] | None = None
         # Names and kinds ("local", "cell", "free") of the frame's slots; an argument that is a cell is "cell".
         self.variables: tuple[str, ...] = variable_names(code)
         self.kinds: tuple[str, ...] = variable_kinds(code)
@@ -90,25 +93,6 @@ def variable_kinds(code: CodeType) -> tuple[str, ...]:
     names = variable_names(code)
     bound = names[: len(names) - free]
     return (*("cell" if name in cells else "local" for name in bound), *(["free"] * free))
-
-
-def parse_exception_table(table: bytes) -> list[tuple[int, int, int, int, bool]]:
-    """Rows (start unit, end unit, target unit, depth, lasti) of a `co_exceptiontable`.
-
-    Format: Objects/exception_handling_notes.txt.
-    """
-    numbers: list[int] = []
-    value = 0
-    for byte in table:
-        value = (value << 6) | (byte & 63)
-        if not byte & 64:
-            numbers.append(value)
-            value = 0
-    rows = []
-    for i in range(0, len(numbers), 4):
-        start, length, target, depth_lasti = numbers[i : i + 4]
-        rows.append((start, start + length, target, depth_lasti >> 1, bool(depth_lasti & 1)))
-    return rows
 
 
 class _Decoder:

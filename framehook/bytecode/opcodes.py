@@ -164,6 +164,9 @@ FOR_ITER_TAIL = {V311: 0, V312: 1, V313: 2}.get(VERSION, 2)
 COMPARE_SHIFT = {V311: 0, V312: 4, V313: 5}.get(VERSION, 5)
 COMPARE_TO_BOOL = 16 if VERSION >= V313 else 0
 
+# The low bits of COMPARE_OP since 3.12, which specialised forms rely on (compare_masks in Python/compile.c).
+COMPARE_MASKS = {"<": 2, "<=": 10, "==": 8, "!=": 7, ">": 4, ">=": 12}
+
 OPMAP: dict[str, int] = {name: number for name, number in opcode.opmap.items() if number < 256}
 OPNAME: list[str] = [f"<{number}>" for number in range(256)]
 for _name, _number in OPMAP.items():

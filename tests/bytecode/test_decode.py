@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
+
 from framehook.bytecode import decode
 from framehook.bytecode.opcodes import OPMAP, ROW_BY_NATIVE, ROWS, VERSION
 

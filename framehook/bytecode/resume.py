@@ -1,0 +1,277 @@
+"""Resume functions: code that continues a frame at any instruction.
+
+A resume function is the original bytecode and exception table behind a prologue that takes the frame's variables
+and stack values as parameters and jumps to the point. It is made once for each (code, index, variables, stack)
+and lives as long as the original code; it knows its original only weakly.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from types import CodeType
+
+from framehook.bytecode.assemble import GENERATOR_FLAGS, NEWLOCALS, OPTIMIZED, CodeBuilder, Label
+from framehook.bytecode.decode import Decoded, decode
+from framehook.bytecode.instruction import Instruction
+from framehook.bytecode.liveness import has_zero_argument_super, sees_its_frame
+from framehook.bytecode.opcodes import OPMAP, V312, VERSION
+from framehook.bytecode.stack import StackItem
+
+
+class ResumeLayout:
+    """The parameters of a resume function, in order: ("local", name), ("cell", name) or ("stack", position)."""
+
+    __slots__ = ("bound", "parameters", "stack")
+
+    def __init__(self, parameters: tuple[tuple[str, str | int], ...], stack: tuple[StackItem, ...]) -> None:
+        self.parameters = parameters
+        self.stack = stack
+        self.bound = tuple(name for kind, name in parameters if kind != "stack")
+
+
+class _Resume:
+    """What is known of one resume code object."""
+
+    __slots__ = ("index", "index_of_unit", "layout", "original")
+
+    def __init__(
+        self,
+        original: weakref.ref[CodeType],
+        index: int,
+        layout: ResumeLayout,
+        index_of_unit: dict[int, int],
+    ) -> None:
+        self.original = original
+        self.index = index
+        self.layout = layout
+        self.index_of_unit = index_of_unit
+
+
+_Key = tuple[int, tuple[str, ...], tuple[StackItem, ...]]
+
+# By identity, as code compares by value. An original owns its resume codes.
+_owned: dict[int, tuple[weakref.ref[CodeType], dict[_Key, CodeType]]] = {}
+_resumes: dict[int, tuple[weakref.ref[CodeType], _Resume]] = {}
+
+
+def make_resume_code(
+    code: CodeType, index: int, *, bound: Sequence[str], stack: Sequence[StackItem]
+) -> CodeType:
+    """Return code that continues `code` at decoded instruction `index`.
+
+    `bound` names the local variables that are bound and the cell variables whose cells exist; `stack` describes
+    the stack, bottom first. `layout_of` says which parameters the result takes. A resume function of a resume
+    function is made of the original. Equal requests return the same object.
+
+    Raises ValueError for generators and coroutines, for class and module bodies, for unknown variables, and for
+    an index outside the code.
+    """
+    resume = _resume_of(code)
+    if resume is not None:
+        code, index = _original(resume), original_index(code, index)
+        if index < 0:
+            raise ValueError("the prologue of a resume function cannot be resumed")
+    if code.co_flags & GENERATOR_FLAGS:
+        raise ValueError(f"{code.co_qualname} is a generator or coroutine: it has no resume functions")
+    if code.co_flags & (OPTIMIZED | NEWLOCALS) != OPTIMIZED | NEWLOCALS:
+        raise ValueError(f"{code.co_qualname} is no function body: it has no resume functions")
+    decoded = decode(code)
+    if not 0 <= index < len(decoded.instructions):
+        raise ValueError(f"{code.co_qualname} has no instruction {index}")
+    names = frozenset(bound)
+    resumable = {name for name, kind in zip(decoded.variables, decoded.kinds, strict=True) if kind != "free"}
+    if not names <= resumable:
+        raise ValueError(f"not local variables of {code.co_qualname}: {sorted(names - resumable)}")
+    ordered = tuple(name for name in decoded.variables if name in names)
+    key = (index, ordered, tuple(stack))
+    table = _table_of(code)
+    found = table.get(key)
+    if found is None:
+        found = table[key] = _build(code, decoded, *key)
+    return found
+
+
+def origin(code: CodeType) -> tuple[CodeType, int]:
+    """The original code of a resume function and the index it continues at; any other code: itself and 0."""
+    resume = _resume_of(code)
+    if resume is None:
+        return code, 0
+    return _original(resume), resume.index
+
+
+def is_resume_code(code: CodeType) -> bool:
+    """Whether `make_resume_code` made it."""
+    return _resume_of(code) is not None
+
+
+def layout_of(code: CodeType) -> ResumeLayout:
+    """The parameters of a resume function. Raises ValueError for other code."""
+    resume = _resume_of(code)
+    if resume is None:
+        raise ValueError(f"{code.co_qualname} is no resume function")
+    return resume.layout
+
+
+def original_index(code: CodeType, index: int) -> int:
+    """For a decoded instruction of a resume function, its index in the original code; -1 in the prologue."""
+    resume = _resume_of(code)
+    if resume is None:
+        return index
+    unit = decode(code).instructions[index].offset >> 1
+    return resume.index_of_unit.get(unit, -1)
+
+
+def _resume_of(code: CodeType) -> _Resume | None:
+    found = _resumes.get(id(code))
+    return found[1] if found is not None and found[0]() is code else None
+
+
+def _original(resume: _Resume) -> CodeType:
+    original = resume.original()
+    if original is None:
+        raise ReferenceError("the original code of this resume function is gone")
+    return original
+
+
+def _table_of(code: CodeType) -> dict[_Key, CodeType]:
+    key = id(code)
+    found = _owned.get(key)
+    if found is not None and found[0]() is code:
+        return found[1]
+
+    def forget(reference: weakref.ref[CodeType]) -> None:
+        current = _owned.get(key)
+        if current is not None and current[0] is reference:
+            del _owned[key]
+
+    table: dict[_Key, CodeType] = {}
+    _owned[key] = (weakref.ref(code, forget), table)
+    return table
+
+
+def _register(code: CodeType, resume: _Resume) -> None:
+    key = id(code)
+
+    def forget(reference: weakref.ref[CodeType]) -> None:
+        current = _resumes.get(key)
+        if current is not None and current[0] is reference:
+            del _resumes[key]
+
+    _resumes[key] = (weakref.ref(code, forget), resume)
+
+
+def _build(
+    code: CodeType, decoded: Decoded, index: int, bound: tuple[str, ...], stack: tuple[StackItem, ...]
+) -> CodeType:
+    instructions = decoded.instructions
+    kinds = dict(zip(decoded.variables, decoded.kinds, strict=True))
+    layout = ResumeLayout(
+        tuple(
+            [("cell" if kinds[name] == "cell" else "local", name) for name in bound]
+            + [("stack", i) for i, item in enumerate(stack) if item is not StackItem.NULL]
+        ),
+        stack,
+    )
+    unmoved = _unmoved_count(code, decoded, bound)
+    parameters = [
+        f".s{name}" if kind == "stack" else f".p{name}" if position >= unmoved else str(name)
+        for position, (kind, name) in enumerate(layout.parameters)
+    ]
+    cells = tuple(name for name, kind in kinds.items() if kind == "cell")
+    builder = CodeBuilder(code, parameters, cells=cells, free=code.co_freevars, arguments_are_cells=True)
+    if unmoved < len(bound):
+        # The variables stand in the order of the original, behind the hidden parameters.
+        for name in code.co_varnames:
+            builder.locals.setdefault(name)
+    builder.set_position(instructions[index].positions)
+    builder.begin(resumed=True)
+    for name in bound[unmoved:]:
+        builder.take_fast(f".p{name}")
+        builder.store_fast(name)
+    for i, item in enumerate(stack):
+        if item is StackItem.NULL:
+            builder.emit("PUSH_NULL")
+        elif item is StackItem.LASTI:
+            builder.load_const(builder.origin_to_unit.__getitem__)
+            builder.begin_call_on_top()
+            builder.take_fast(f".s{i}")
+            builder.call(1)
+        else:
+            builder.take_fast(f".s{i}")
+            if item is StackItem.EXC:
+                builder.emit("PUSH_EXC_INFO")
+                builder.pop_top()
+    labels = [builder.label() for _ in range(len(instructions) + 1)]
+    entry = _entry_length(instructions)
+    # Where the function begins, cells and RESUME are the prologue's.
+    builder.jump(labels[max(index, entry)])
+    emit_body(builder, decoded, labels, range(entry, len(instructions)), frozenset(bound))
+    for label in labels[:entry]:
+        label.item = labels[entry].item
+    result = builder.build()
+    _register(result, _Resume(weakref.ref(code), index, layout, builder.unit_to_index))
+    return result
+
+
+def emit_body(
+    builder: CodeBuilder,
+    decoded: Decoded,
+    labels: Sequence[Label],
+    indexes: range,
+    bound: frozenset[str] | None = None,
+    before: Mapping[int, Callable[[], None]] | None = None,
+) -> None:
+    """Emit decoded instructions again with their labels and exception regions.
+
+    `labels` has one label an instruction and one for the end. Unless None, variables outside of `bound` are
+    loaded with a check even where the compiler knew that the original code had bound them. `before` emits
+    something of its own before an instruction, also when that is reached by a jump.
+    """
+    for index in indexes:
+        instruction = decoded.instructions[index]
+        builder.place(labels[index])
+        if before is not None and index in before:
+            before[index]()
+        if (
+            VERSION >= V312
+            and bound is not None
+            and instruction.opcode == _LOAD_FAST
+            and instruction.variable_kind == "local"
+            and instruction.argval not in bound
+        ):
+            builder.emit_checked_load(instruction)
+        else:
+            builder.emit_instruction(instruction, labels.__getitem__)
+    builder.place(labels[indexes.stop])
+    for region in decoded.regions:
+        start, end = max(region.start, indexes.start), min(region.end, indexes.stop)
+        if start < end:
+            builder.add_region(labels[start], labels[end], labels[region.target], region.depth, region.lasti)
+
+
+_LOAD_FAST = OPMAP["LOAD_FAST"]
+
+
+def _entry_length(instructions: Sequence[Instruction]) -> int:
+    """How many instructions prepare the frame: COPY_FREE_VARS, MAKE_CELL and the first RESUME."""
+    for instruction in instructions:
+        if instruction.opname == "RESUME":
+            return instruction.index + 1
+    return 0
+
+
+def _unmoved_count(code: CodeType, decoded: Decoded, bound: tuple[str, ...]) -> int:
+    """How many variables may stay in the slots of their parameters; the others come under hidden names.
+
+    All may, except where the slots can be seen: `super()` takes slot 0 for the first argument, and locals()
+    has the order of the slots.
+    """
+    in_place = 0
+    for name, original in zip(bound, decoded.variables, strict=False):
+        if name != original:
+            break
+        in_place += 1
+    if in_place < len(bound) and (sees_its_frame(code) or (has_zero_argument_super(code) and in_place == 0)):
+        return in_place
+    return len(bound)

@@ -1,0 +1,265 @@
+"""A function left before any instruction and continued by its resume function ends as if never interrupted."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import traceback
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from framehook.bytecode import StackItem, decode, layout_of, make_resume_code, origin
+from framehook.bytecode.effects import verify
+from framehook.bytecode.resume import original_index
+
+from . import split_cases
+from .splitting import continue_split, run_until, shapes
+
+VISITS = 3
+
+
+def describe(error: BaseException | None, code: types.CodeType, depth: int = 0) -> Any:
+    """Type, text, places in the function's own file, and the same for what led to it."""
+    if error is None or depth > 3:
+        return None
+    places = [
+        (frame.name, frame.lineno, frame.end_lineno, frame.colno, frame.end_colno)
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == code.co_filename
+    ]
+    return (
+        type(error),
+        str(error),
+        places,
+        describe(error.__cause__, code, depth + 1),
+        describe(error.__context__, code, depth + 1),
+        error.__suppress_context__,
+    )
+
+
+def simplify(value: Any) -> Any:
+    """Results compare by value; exceptions have no useful equality."""
+    if isinstance(value, BaseException):
+        return (type(value), str(value))
+    if isinstance(value, tuple | list):
+        return type(value)(simplify(item) for item in value)
+    return value
+
+
+def outcome(code: types.CodeType, call: Callable[[], Any], is_handling: bool) -> tuple[Any, ...]:
+    """What a caller sees of a call: result or exception, the log, and exception state left as it was."""
+    split_cases.LOG.clear()
+
+    def guarded() -> tuple[Any, ...]:
+        around = sys.exc_info()[1]
+        try:
+            result: tuple[Any, ...] = ("returned", simplify(call()))
+        except Exception as error:
+            result = ("raised", describe(error, code))
+        assert sys.exc_info()[1] is around
+        return (*result, list(split_cases.LOG))
+
+    if not is_handling:
+        return guarded()
+    # The caller may itself be in a handler: exception state is a chain.
+    try:
+        raise LookupError
+    except LookupError:
+        return guarded()
+
+
+@pytest.mark.parametrize("row", split_cases.ROWS, ids=lambda row: row[0].__name__)
+@pytest.mark.parametrize("is_handling", [False, True], ids=["plain", "while_handling"])
+def test_every_instruction_can_be_resumed_at(row: split_cases.Row, is_handling: bool) -> None:
+    function, args, kwargs = row
+    assert isinstance(function, types.FunctionType)
+    code = function.__code__
+
+    def copied() -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return tuple(type(a)(a) if isinstance(a, list | dict) else a for a in args), dict(kwargs)
+
+    def eager() -> Any:
+        plain, named = copied()
+        return function(*plain, **named)
+
+    expected = outcome(code, eager, is_handling)
+    stack_shapes = shapes(code)
+    reached = set()
+    entry = next(i.index for i in decode(code).instructions if i.opname == "RESUME") + 1
+    for index, shape in enumerate(stack_shapes):
+        if shape is None or index < entry:
+            continue
+        for visit in range(1, 2 if is_handling else VISITS + 1):
+            split = None
+
+            def run() -> Any:
+                nonlocal split
+                plain, named = copied()
+                split = run_until(function, index, visit, plain, named, shape)
+                return None if split is None else continue_split(function, index, split)
+
+            found = outcome(code, run, is_handling)
+            if split is None:
+                break
+            reached.add(index)
+            assert found == expected, (decode(code).instructions[index], visit)
+    assert len(reached) > 5
+
+
+def test_same_request_gives_the_same_code() -> None:
+    code = split_cases.loops.__code__
+    index = next(i.index for i in decode(code).instructions if i.opname == "FOR_ITER")
+    first = make_resume_code(code, index, bound=["n", "total"], stack=[StackItem.VALUE])
+    assert make_resume_code(code, index, bound=["total", "n"], stack=[StackItem.VALUE]) is first
+    assert make_resume_code(code, index, bound=["n", "total", "i"], stack=[StackItem.VALUE]) is not first
+    assert origin(first) == (code, index)
+    assert origin(code) == (code, 0)
+    assert layout_of(first).parameters == (("local", "n"), ("local", "total"), ("stack", 0))
+    assert first.co_qualname == code.co_qualname
+    assert first.co_firstlineno == code.co_firstlineno
+
+
+def test_resume_of_resume_is_made_of_the_original() -> None:
+    code = split_cases.loops.__code__
+    instructions = decode(code).instructions
+    index = next(i.index for i in instructions if i.opname == "FOR_ITER")
+    first = make_resume_code(code, index, bound=["n", "total"], stack=[StackItem.VALUE])
+    inner = decode(first).instructions
+    for position in range(len(inner)):
+        mapped = original_index(first, position)
+        if mapped >= 0:
+            assert instructions[mapped].opname == inner[position].opname
+            assert instructions[mapped].positions == inner[position].positions
+    again = next(p for p in range(len(inner)) if original_index(first, p) == index)
+    assert make_resume_code(first, again, bound=["n", "total"], stack=[StackItem.VALUE]) is first
+    with pytest.raises(ValueError, match="prologue"):
+        make_resume_code(first, 0, bound=[], stack=[])
+
+
+def test_resume_code_lives_as_long_as_its_original() -> None:
+    namespace: dict[str, Any] = {}
+    exec("def f(x):\n    y = x + 1\n    return y", namespace)
+    code = namespace.pop("f").__code__
+    resume = weakref.ref(make_resume_code(code, 1, bound=["x"], stack=[]))
+    gc.collect()
+    assert resume() is not None
+    survivor = resume()
+    original = weakref.ref(code)
+    del code
+    gc.collect()
+    assert original() is None
+    assert survivor is not None
+    with pytest.raises(ReferenceError):
+        origin(survivor)
+    del survivor
+    gc.collect()
+    assert resume() is None
+
+
+def generator() -> Any:
+    yield 1
+
+
+async def coroutine() -> None:
+    pass
+
+
+@pytest.mark.parametrize("function", [generator, coroutine])
+def test_generators_have_no_resume_functions(function: Any) -> None:
+    with pytest.raises(ValueError, match="generator or coroutine"):
+        make_resume_code(function.__code__, 1, bound=[], stack=[])
+
+
+def test_bad_requests_are_refused() -> None:
+    code = split_cases.loops.__code__
+    with pytest.raises(ValueError, match="nobody"):
+        make_resume_code(code, 3, bound=["nobody"], stack=[])
+    with pytest.raises(ValueError, match="no instruction"):
+        make_resume_code(code, 100_000, bound=[], stack=[])
+    with pytest.raises(ValueError, match="no function body"):
+        make_resume_code(compile("x = 1", "<module>", "exec"), 1, bound=[], stack=[])
+    with pytest.raises(ValueError, match="no resume function"):
+        layout_of(code)
+
+
+class Break:
+    """What a piece returns instead of calling on: the code to go on with and its arguments."""
+
+    def __init__(self, code: types.CodeType, values: tuple[Any, ...]) -> None:
+        self.code = code
+        self.values = values
+
+
+def test_ten_thousand_breaks_leave_the_stack_as_deep_as_one() -> None:
+    depths: list[int] = []
+    callers: list[types.FrameType | None] = []
+
+    def looks() -> None:
+        frame: types.FrameType | None = sys._getframe(1)
+        callers.append(frame.f_back if frame else None)
+        depth = 0
+        while frame is not None:
+            depth += 1
+            frame = frame.f_back
+        depths.append(depth)
+
+    def count(n):
+        for i in range(n):
+            looks()
+        return i
+
+    code = count.__code__
+    decoded = decode(code)
+    loop = next(i for i in decoded.instructions if i.opname == "FOR_ITER")
+    # One piece runs the loop once and breaks before FOR_ITER: a resume function with an early return.
+    from framehook.bytecode import CodeBuilder
+    from framehook.bytecode.resume import emit_body
+
+    resume = make_resume_code(code, loop.index, bound=["n", "i"], stack=[StackItem.VALUE])
+    builder = CodeBuilder(code, ["n", "i", ".s0"], free=code.co_freevars)
+    builder.set_position(loop.positions)
+    builder.begin(resumed=True)
+    builder.take_fast(".s0")
+    labels = [builder.label() for _ in range(len(decoded.instructions) + 1)]
+    inside = builder.label()
+    builder.jump(inside)
+
+    def stop() -> None:
+        # Reached by JUMP from the body; the prologue enters behind it.
+        names = builder.spill_stack([StackItem.VALUE])
+        builder.load_const(Break)
+        builder.begin_call_on_top()
+        builder.load_const(None)
+        for name in ("n", "i", *names):
+            assert name is not None
+            builder.load_fast(name)
+        builder.build_tuple(3)
+        builder.call(2)
+        builder.return_value()
+        builder.place(inside)
+
+    emit_body(
+        builder, decoded, labels, range(loop.index, len(decoded.instructions)), before={loop.index: stop}
+    )
+    piece = builder.build()
+    verify(piece)
+    assert layout_of(resume).parameters == (("local", "n"), ("local", "i"), ("stack", 0))
+
+    def runner(state: Any) -> Any:
+        function = types.FunctionType(piece, globals(), "count", None, count.__closure__)
+        breaks = 0
+        while isinstance(state, Break):
+            breaks += 1
+            state = function(*state.values)
+        return state, breaks
+
+    result, breaks = runner(Break(piece, (10_000, None, iter(range(10_000)))))
+    assert result == 9_999
+    assert breaks == 10_001
+    assert len(depths) == 10_000
+    assert set(depths) == {depths[0]}
+    assert len({id(frame) for frame in callers}) == 1
