@@ -83,6 +83,11 @@ bool set_code_slot(PyCodeObject* code, void* value);
 PyObject* take_exception();
 void restore_exception(PyObject* exception);
 
+// ---- weak references -------------------------------------------------------------------------------------
+
+// What a weak reference points at, as a new reference; NULL without an exception once it is dead.
+PyObject* weak_target(PyObject* reference);
+
 // ---- functions and types -----------------------------------------------------------------------------------
 
 // A new function from code; its builtins are `builtins`, whatever globals["__builtins__"] says now.
@@ -127,5 +132,165 @@ inline bool dict_version_is_reliable(PyObject* dict) {
 // The `__dict__` of `object` as it is now (borrowed), or NULL: no dict, or none made yet (attributes kept as
 // inline values).  Makes nothing, so nothing is left behind.
 PyObject* existing_instance_dict(PyObject* object);
+
+}  // namespace framehook
+
+// ---- Dicts, types and members, as guard programs read them --------------------------------------
+//
+// A guard program may run no Python while it walks an object graph: it holds borrowed pointers.  The
+// public lookups (PyDict_GetItem, _PyType_Lookup) call `__eq__` of a foreign key whose hash collides,
+// so the lookups here walk the tables themselves and answer "undecided" instead.
+
+namespace framehook {
+
+// Layout of `struct _dictkeysobject` (pycore_dict.h); the same in 3.11, 3.12 and 3.13 with the GIL.
+// The index table follows, then the entries.
+struct DictKeysLayout {
+  Py_ssize_t refcount;
+  uint8_t log2_size;
+  uint8_t log2_index_bytes;
+  uint8_t kind;
+  uint32_t version;
+  Py_ssize_t usable;
+  Py_ssize_t entry_count;
+};
+static_assert(sizeof(DictKeysLayout) == 32);
+constexpr uint8_t kDictKeysGeneral = 0;  // entries carry their hash; otherwise all keys are exact str
+
+struct DictEntryGeneral {
+  Py_hash_t hash;
+  PyObject* key;
+  PyObject* value;
+};
+
+struct DictEntryUnicode {
+  PyObject* key;
+  PyObject* value;
+};
+
+// Values of a split table.  3.13 put four bytes of bookkeeping in front of the pointers.
+inline PyObject* const* dict_split_values(PyDictObject* dict) {
+#if PY_VERSION_HEX >= 0x030D0000
+  return reinterpret_cast<PyObject* const*>(reinterpret_cast<char*>(dict->ma_values) + sizeof(PyObject*));
+#else
+  return reinterpret_cast<PyObject* const*>(dict->ma_values);
+#endif
+}
+
+// True for exact built-in scalars and tuples or frozensets of them: comparing two such runs no Python.
+bool is_plain_key(PyObject* key);
+
+enum class Lookup { kFound, kAbsent, kUndecided };
+
+// Finds `key` (hash known) in a dict without running Python.  `hint` is the entry found last time.
+// `kUndecided`: a foreign object with the same hash is in the way, only its `__eq__` could tell.
+Lookup dict_find_slow(PyDictObject* dict, PyObject* key, Py_hash_t hash, uint32_t* hint, PyObject** value);
+
+inline Lookup dict_find(PyObject* dict, PyObject* key, Py_hash_t hash, uint32_t* hint, PyObject** value) {
+  auto* d = reinterpret_cast<PyDictObject*>(dict);
+  auto* keys = reinterpret_cast<DictKeysLayout*>(d->ma_keys);
+  if (static_cast<Py_ssize_t>(*hint) < keys->entry_count && keys->kind != kDictKeysGeneral) {
+    auto* entries = reinterpret_cast<DictEntryUnicode*>(reinterpret_cast<char*>(keys + 1) +
+                                                        (size_t{1} << keys->log2_index_bytes));
+    if (entries[*hint].key == key) {
+      *value = d->ma_values != nullptr ? dict_split_values(d)[*hint] : entries[*hint].value;
+      return *value != nullptr ? Lookup::kFound : Lookup::kAbsent;
+    }
+  }
+  return dict_find_slow(d, key, hash, hint, value);
+}
+
+// The instance dict of an object, borrowed, or null.  Values kept outside of a dict are made into one
+// (as reading `obj.__dict__` does), which allocates: the garbage collector must be off on 3.11.
+inline PyObject* instance_dict(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+#if PY_VERSION_HEX >= 0x030C0000
+  // 3.12: static built-in types keep their dict per interpreter, `tp_dict` may be null.
+  if (PyType_Check(object)) {
+    PyObject* dict = PyType_GetDict(reinterpret_cast<PyTypeObject*>(object));
+    Py_XDECREF(dict);  // the type keeps it
+    return dict;
+  }
+#endif
+  if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
+#if PY_VERSION_HEX >= 0x030D0000 || PY_VERSION_HEX < 0x030C0000
+    PyObject* dict = reinterpret_cast<PyObject**>(object)[-3];
+    if (dict != nullptr) return dict;
+#else
+    // 3.12: one word for both; its lowest bit says that it holds values, not a dict.
+    uintptr_t word = reinterpret_cast<uintptr_t*>(object)[-3];
+    if (word != 0 && (word & 1) == 0) return reinterpret_cast<PyObject*>(word);
+#endif
+  }
+  PyObject** place = _PyObject_GetDictPtr(object);
+  return place != nullptr ? *place : nullptr;
+}
+
+// The bases of a class as its `__bases__` shows them, borrowed.
+inline PyObject* type_bases(PyObject* type) { return reinterpret_cast<PyTypeObject*>(type)->tp_bases; }
+
+// Iterates over a set; `*item` is borrowed.
+bool set_next(PyObject* set, Py_ssize_t* position, PyObject** item, Py_hash_t* hash);
+
+// 3.13 deprecated the call that returns a borrowed reference.
+inline bool weakref_is_dead(PyObject* reference) {
+#if PY_VERSION_HEX >= 0x030D0000
+  PyObject* object = nullptr;
+  if (PyWeakref_GetRef(reference, &object) < 0) PyErr_Clear();
+  Py_XDECREF(object);
+  return object == nullptr;
+#else
+  return PyWeakref_GetObject(reference) == Py_None;
+#endif
+}
+
+// The version of a type and all of its bases; 0 when it has none (just modified, or tags ran out).
+inline uint32_t type_version(PyObject* type) {
+  auto* t = reinterpret_cast<PyTypeObject*>(type);
+#if PY_VERSION_HEX < 0x030D0000
+  if ((t->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) == 0) return 0;
+#endif
+  return t->tp_version_tag;
+}
+
+// Asks CPython to give a type a version again after it was modified.  Runs no Python.
+void type_assign_version(PyObject* type);
+
+// The raw attribute `name` along the MRO (no descriptor is called, no metaclass is asked), borrowed.
+Lookup type_find(PyObject* type, PyObject* name, Py_hash_t hash, PyObject** value);
+
+// Walks the keys of a dict in the order a person sees: OrderedDict keeps its own order in a linked list.
+class DictKeyWalk {
+ public:
+  explicit DictKeyWalk(PyObject* dict);
+  // The next key, borrowed, or null at the end.
+  PyObject* next();
+
+ private:
+  PyObject* dict_;
+  Py_ssize_t position_ = 0;
+  void* node_ = nullptr;
+  bool is_ordered_;
+};
+
+// The garbage collector runs finalizers, that is Python, inside an allocation on 3.11.  Since 3.12 it runs
+// only between bytecodes.
+class NoCollection {
+ public:
+#if PY_VERSION_HEX < 0x030C0000
+  NoCollection() : was_enabled_(PyGC_Disable()) {}
+  ~NoCollection() {
+    if (was_enabled_) PyGC_Enable();
+  }
+
+ private:
+  int was_enabled_;
+#else
+  NoCollection() {}
+  ~NoCollection() {}
+#endif
+  NoCollection(const NoCollection&) = delete;
+  NoCollection& operator=(const NoCollection&) = delete;
+};
 
 }  // namespace framehook

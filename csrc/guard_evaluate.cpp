@@ -1,0 +1,392 @@
+// Evaluation of guard programs.
+//
+// Why borrowed pointers and skipped blocks are sound
+//
+// 1. One evaluation is atomic.  Until every check has passed, no Python runs and the GIL is not given up:
+//    lookups walk the tables themselves (cpython.h), members are read from C structs, comparison is by
+//    identity or between exact built-in values, the collector is off where it could run in an allocation,
+//    and references are dropped at the end.  So no object seen during an evaluation can die during it.
+//    Predicates (Python) run last, on references of their own, when no register is read any more.
+// 2. A register is written by one instruction only.  Registers of fetches outside of a block are written in
+//    every evaluation before they are read.  Registers of a block are kept from the block's last complete
+//    run, and are read only if the block was run or skipped in this evaluation.
+// 3. A block is skipped only if the dict that its owner holds now has the version recorded when the block
+//    last ran to its end.  Versions are unique in the process and move with every change, so it is that same
+//    dict and it has held the same objects all the time: the kept pointers are alive and are what a lookup
+//    would find.  What a block may hold follows from these pointers and from immutable values alone
+//    (identity, equality with an immutable constant, a type that cannot be reassigned, presence of keys).
+//    Everything that can change behind an unchanged dict (an object's type, its `__dict__`, lengths, items,
+//    slots, tensors) is checked outside of blocks, top-down from the roots.  The same holds for blocks over
+//    a class with the type's version, which moves with every class along the MRO.
+// 4. On entering a block whose version differs, the recorded version is forgotten first and recorded anew at
+//    the end of the block.  An evaluation that fails half-way leaves blocks that are complete or unversioned.
+// 5. Objects named by identity are held weakly; their death clears the program's validity before their memory
+//    is reused, so an address never means another object.
+//
+// Getters of C types that this file does not know may run Python.  A program that needs one is evaluated in
+// exact mode for good: registers own their values and no block is skipped.
+
+#include "guard_evaluate.h"
+
+#include <cstring>
+
+namespace framehook {
+
+namespace {
+
+uint64_t block_version(const Instruction& enter, PyObject* owner) {
+    if (enter.operation == kENTER_TYPE) return type_version(owner);
+    if (owner == nullptr) return 0;
+    // The order of an OrderedDict moves without its version.
+    if (enter.member != 0 && PyODict_Check(owner)) return 0;
+    // Where stores go past the version (3.13), comparing value pointers with those seen last would not do: a
+    // float freed and another one made at its address look alike.  Such a block is run every time.
+    return dict_version_is_reliable(owner) ? dict_version(owner) : 0;
+}
+
+// kExact: registers own what they hold and no block is skipped, so Python may run in getters.
+// On failure `*pc_out` is the instruction that failed.
+template <bool kExact>
+Verdict run(Program& program, const Arguments& frame, PyObject** registers, std::vector<PyObject*>& owned,
+            size_t* pc_out) {
+    Instruction* const code = program.instructions.data();
+    const size_t size = program.instructions.size();
+    size_t pc = 0;
+    registers[kGlobalsRegister] = frame.globals;
+    registers[kBuiltinsRegister] = frame.builtins;
+    auto put = [&](uint32_t index, PyObject* value) {
+        if constexpr (kExact) {
+            if (value != nullptr) {
+                Py_INCREF(value);
+                owned.push_back(value);
+            }
+        }
+        registers[index] = value;
+    };
+#define REQUIRE(condition)           \
+    if (!(condition)) [[unlikely]] { \
+        goto fail;                   \
+    }
+    for (; pc < size; pc++) {
+        Instruction& in = code[pc];
+        switch (in.operation) {
+            case kLOCAL: {
+                REQUIRE(static_cast<Py_ssize_t>(in.x) < frame.slot_count);
+                PyObject* value = frame.slots[in.x];
+                REQUIRE(value != nullptr);
+                put(in.b, value);
+                break;
+            }
+            case kCELL: {
+                REQUIRE(frame.closure != nullptr &&
+                        static_cast<Py_ssize_t>(in.x) < PyTuple_GET_SIZE(frame.closure));
+                put(in.b, PyTuple_GET_ITEM(frame.closure, in.x));
+                break;
+            }
+            case kTYPE_OF:
+                REQUIRE(registers[in.a] != nullptr);
+                put(in.b, reinterpret_cast<PyObject*>(Py_TYPE(registers[in.a])));
+                break;
+            case kDICT_OF:
+                REQUIRE(registers[in.a] != nullptr);
+                put(in.b, instance_dict(registers[in.a]));
+                break;
+            case kENTER_OBJECT: {
+                PyObject* object = registers[in.a];
+                REQUIRE(object != nullptr);
+                REQUIRE(in.object == nullptr || reinterpret_cast<PyObject*>(Py_TYPE(object)) == in.object);
+                PyObject* dict = instance_dict(object);
+                put(in.b, dict);
+                if constexpr (!kExact) {
+                    uint64_t version = block_version(in, dict);
+                    if (version == in.version && version != 0) {
+                        pc = in.x;
+                        break;
+                    }
+                    in.version = 0;
+                }
+                break;
+            }
+            case kENTER_DICT: {
+                PyObject* dict = registers[in.a];
+                REQUIRE(dict == nullptr || PyDict_Check(dict));
+                if constexpr (!kExact) {
+                    uint64_t version = block_version(in, dict);
+                    if (version == in.version && version != 0) {
+                        pc = in.x;
+                        break;
+                    }
+                    in.version = 0;
+                }
+                break;
+            }
+            case kENTER_TYPE: {
+                PyObject* type = registers[in.a];
+                REQUIRE(type != nullptr && PyType_Check(type));
+                if constexpr (!kExact) {
+                    uint64_t version = type_version(type);
+                    if (version == in.version && version != 0) {
+                        pc = in.x;
+                        break;
+                    }
+                    in.version = 0;
+                    if (version == 0) type_assign_version(type);
+                }
+                break;
+            }
+            case kLEAVE:
+                if constexpr (!kExact) {
+                    Instruction& enter = code[in.x];
+                    enter.version = block_version(enter, registers[in.a]);
+                }
+                break;
+            case kKEY: {
+                PyObject* value = nullptr;
+                REQUIRE(registers[in.a] != nullptr);
+                REQUIRE(dict_find(registers[in.a], in.object, in.hash, &in.x, &value) == Lookup::kFound);
+                put(in.b, value);
+                break;
+            }
+            case kITEM: {
+                PyObject* owner = registers[in.a];
+                REQUIRE(owner != nullptr);
+                PyObject* value = nullptr;
+                if (PyDict_Check(owner)) {
+                    REQUIRE(dict_find(owner, in.object, in.hash, &in.x, &value) == Lookup::kFound);
+                } else {
+                    REQUIRE(PyLong_Check(in.object));
+                    const bool is_list = PyList_Check(owner);
+                    REQUIRE(is_list || PyTuple_Check(owner));
+                    Py_ssize_t index = PyLong_AsSsize_t(in.object);
+                    if (index < 0) {
+                        PyErr_Clear();
+                        index += Py_SIZE(owner);
+                    }
+                    REQUIRE(index >= 0 && index < Py_SIZE(owner));
+                    value = is_list ? PyList_GET_ITEM(owner, index) : PyTuple_GET_ITEM(owner, index);
+                    REQUIRE(value != nullptr);
+                }
+                put(in.b, value);
+                break;
+            }
+            case kMEMBER: {
+                PyObject* value = nullptr;
+                Fetch fetch = fetch_member(registers[in.a], static_cast<Member>(in.member), in.object,
+                                           in.hash, kExact, &value);
+                if (fetch == Fetch::kNeedsExact) {
+                    *pc_out = pc;
+                    return Verdict::kNeedsExact;
+                }
+                REQUIRE(fetch != Fetch::kMissing);
+                if (fetch == Fetch::kNew) {
+                    owned.push_back(value);
+                    registers[in.b] = value;
+                } else {
+                    put(in.b, value);
+                }
+                break;
+            }
+            case kCLASS_ATTR: {
+                PyObject* type = registers[in.a];
+                REQUIRE(type != nullptr && PyType_Check(type));
+                PyObject* value = nullptr;
+                REQUIRE(type_find(type, in.object, in.hash, &value) == Lookup::kFound);
+                put(in.b, value);
+                break;
+            }
+            case kCELL_CONTENTS: {
+                PyObject* cell = registers[in.a];
+                REQUIRE(cell != nullptr && PyCell_Check(cell) && PyCell_GET(cell) != nullptr);
+                put(in.b, PyCell_GET(cell));
+                break;
+            }
+            case kTYPE_IS:
+                REQUIRE(registers[in.a] != nullptr);
+                REQUIRE(reinterpret_cast<PyObject*>(Py_TYPE(registers[in.a])) == in.object);
+                break;
+            case kIS:
+                REQUIRE(registers[in.a] == in.object);
+                break;
+            case kNOT_NONE:
+                REQUIRE(registers[in.a] != nullptr && registers[in.a] != Py_None);
+                break;
+            case kEQUALS:
+                REQUIRE(registers[in.a] != nullptr && values_equal(in.object, registers[in.a]));
+                break;
+            case kLENGTH:
+                REQUIRE(length_of(registers[in.a]) == in.number);
+                break;
+            case kKEYS:
+                REQUIRE(keys_match(*in.keys, registers[in.a]));
+                break;
+            case kHAS_KEY:
+            case kNO_KEY: {
+                PyObject* dict = registers[in.a];
+                Lookup found = Lookup::kAbsent;
+                if (dict != nullptr) {
+                    PyObject* value = nullptr;
+                    REQUIRE(PyDict_Check(dict));
+                    found = dict_find(dict, in.object, in.hash, &in.x, &value);
+                }
+                REQUIRE(found == (in.operation == kHAS_KEY ? Lookup::kFound : Lookup::kAbsent));
+                break;
+            }
+            case kNO_CLASS_ATTR: {
+                PyObject* type = registers[in.a];
+                PyObject* value = nullptr;
+                REQUIRE(type != nullptr && PyType_Check(type));
+                REQUIRE(type_find(type, in.object, in.hash, &value) == Lookup::kAbsent);
+                break;
+            }
+            case kTENSOR:
+                REQUIRE(registers[in.a] != nullptr && tensor_check_matches(in.tensor, registers[in.a]));
+                break;
+            case kSTATE:
+                REQUIRE(state_snapshot_matches(in.object));
+                break;
+            case kSAME:
+                REQUIRE(registers[in.a] == registers[in.b]);
+                break;
+            case kDISTINCT: {
+                Distinct& distinct = *in.distinct;
+                for (size_t i = 0; i < distinct.registers.size(); i++) {
+                    distinct.current[i] = registers[distinct.registers[i]];
+                    REQUIRE(distinct.current[i] != nullptr);
+                }
+                REQUIRE(are_distinct(distinct));
+                break;
+            }
+            case kDISJOINT: {
+                Disjoint& disjoint = *in.disjoint;
+                for (size_t i = 0; i < disjoint.registers.size(); i++) {
+                    disjoint.current[i] = registers[disjoint.registers[i]];
+                    REQUIRE(disjoint.current[i] != nullptr);
+                }
+                REQUIRE(disjoint_check_matches(disjoint.check, disjoint.current.data()));
+                break;
+            }
+            case kOVERLAPS:
+                REQUIRE(registers[in.a] != nullptr && registers[in.b] != nullptr);
+                REQUIRE(tensors_overlap_at(registers[in.a], registers[in.b], in.number));
+                break;
+            case kCELL_EMPTY: {
+                PyObject* cell = registers[in.a];
+                REQUIRE(cell != nullptr && PyCell_Check(cell) && PyCell_GET(cell) == nullptr);
+                break;
+            }
+            case kPREDICATE:
+                break;
+            default:
+                goto fail;
+        }
+    }
+#undef REQUIRE
+    return Verdict::kHolds;
+fail:
+    *pc_out = pc;
+    return Verdict::kFails;
+}
+
+}  // namespace
+
+void release(std::vector<PyObject*>& owned) {
+    if (owned.empty()) return;
+    // Dropping a reference may run Python that evaluates this very program.
+    std::vector<PyObject*> taken;
+    taken.swap(owned);
+    for (PyObject* object : taken) Py_DECREF(object);
+    taken.clear();
+    if (owned.empty()) owned.swap(taken);  // keep the capacity
+}
+
+PyObject* tuple_of(const std::vector<uint32_t>& indices, PyObject* const* registers) {
+    PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(indices.size()));
+    if (tuple == nullptr) return nullptr;
+    for (size_t i = 0; i < indices.size(); i++) {
+        PyObject* value = registers[indices[i]];
+        PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), Py_NewRef(value != nullptr ? value : Py_None));
+    }
+    return tuple;
+}
+
+bool harvest(Program& program, PyObject* const* registers, Harvest& out) {
+    if (!program.inputs.empty()) {
+        const auto count = static_cast<Py_ssize_t>(program.inputs.size());
+        out.inputs = PyList_New(count);
+        if (out.inputs == nullptr) return false;
+        for (Py_ssize_t i = 0; i < count; i++) {
+            PyObject* value = registers[program.inputs[static_cast<size_t>(i)]];
+            if (value == nullptr) return false;
+            PyList_SET_ITEM(out.inputs, i, Py_NewRef(value));
+        }
+    }
+    for (const Predicate& predicate : program.predicates) {
+        out.arguments.push_back(tuple_of(predicate.registers, registers));
+        if (out.arguments.back() == nullptr) return false;
+    }
+    return true;
+}
+
+bool run_predicates(Program& program, const Harvest& gathered, size_t* failed) {
+    for (size_t i = 0; i < gathered.arguments.size(); i++) {
+        // The program may be freed by what a predicate does, but not while its caller holds it.
+        PyObject* result = PyObject_Call(program.predicates[i].callable, gathered.arguments[i], nullptr);
+        int holds = result != nullptr ? PyObject_IsTrue(result) : -1;
+        Py_XDECREF(result);
+        if (holds < 0) PyErr_Clear();
+        if (holds != 1) {
+            *failed = i;
+            return false;
+        }
+    }
+    return true;
+}
+
+Verdict run_exact(Program& program, const Arguments& arguments, std::vector<PyObject*>& registers,
+                  std::vector<PyObject*>& owned, size_t* pc_out) {
+    registers.assign(program.registers.size(), nullptr);
+    for (const auto& [index, object] : program.fixed) registers[index] = object;
+    return run<true>(program, arguments, registers.data(), owned, pc_out);
+}
+
+bool evaluate(Program& program, const Arguments& arguments, PyObject** inputs_out) {
+    if (!program.validity->is_valid) return false;
+    size_t pc = 0;
+    Harvest gathered;
+    if (!program.is_exact) {
+        Verdict verdict;
+        bool complete = false;
+        {
+            NoCollection no_collection;
+            verdict = run<false>(program, arguments, program.registers.data(), program.temporaries, &pc);
+            if (verdict == Verdict::kHolds) complete = harvest(program, program.registers.data(), gathered);
+        }
+        release(program.temporaries);
+        if (verdict == Verdict::kNeedsExact) program.is_exact = true;
+        if (verdict == Verdict::kFails) return false;
+        if (verdict == Verdict::kHolds && !complete) {
+            PyErr_Clear();
+            return false;
+        }
+    }
+    if (program.is_exact && gathered.inputs == nullptr && gathered.arguments.empty()) {
+        std::vector<PyObject*> registers;
+        std::vector<PyObject*> owned;
+        Verdict verdict = run_exact(program, arguments, registers, owned, &pc);
+        bool complete = verdict == Verdict::kHolds && harvest(program, registers.data(), gathered);
+        release(owned);
+        if (!complete) {
+            PyErr_Clear();
+            return false;
+        }
+    }
+    if (!gathered.arguments.empty()) {
+        size_t failed = 0;
+        if (!run_predicates(program, gathered, &failed)) return false;
+    }
+    *inputs_out = gathered.inputs;
+    gathered.inputs = nullptr;
+    return true;
+}
+
+}  // namespace framehook

@@ -1,0 +1,44 @@
+// Tensor metadata, memory overlap and torch state, packed for comparison.  tensor_check.cpp is the only
+// file that includes torch headers; built with FRAMEHOOK_WITHOUT_TORCH it refuses to make tensor checks.
+// Nothing here runs Python or dispatches, except the constructors and the functions that describe.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+namespace framehook {
+
+struct TensorCheck;
+struct DisjointCheck;
+
+// From the fields of a TensorSpec: (class, dispatch keys, dtype, device, sizes, strides, requires_grad).
+// Null with an exception when they do not make sense.
+TensorCheck* tensor_check_new(PyObject* fields);
+void tensor_check_free(TensorCheck* check);
+// The exact class, borrowed.
+PyObject* tensor_check_class(const TensorCheck* check);
+bool tensor_check_matches(const TensorCheck* check, PyObject* object);
+
+// From (number of inputs, indices of mutated ones, pairs that may overlap).
+DisjointCheck* disjoint_check_new(PyObject* fields);
+void disjoint_check_free(DisjointCheck* check);
+// `tensors`: all inputs, in order.  False also when one of them is not a tensor.
+bool disjoint_check_matches(DisjointCheck* check, PyObject* const* tensors);
+
+// Whether the memory of two tensors overlaps with `b` starting `distance` bytes after `a`.
+bool tensors_overlap_at(PyObject* a, PyObject* b, Py_ssize_t distance);
+
+// `.grad` of a plain tensor or parameter as a new reference (None when unset); null without an exception
+// when the object is anything else.
+PyObject* tensor_grad(PyObject* tensor);
+
+bool is_state_snapshot(PyObject* object);
+// Whether process and thread state are as captured.  `snapshot` must be a StateSnapshot.
+bool state_snapshot_matches(PyObject* snapshot);
+// List of (name, captured, current) for what differs; new reference, null with an exception.
+PyObject* state_snapshot_difference(PyObject* snapshot);
+
+// Adds StateSnapshot, tensors_overlap and tensors_distance to the module; 0, or -1 with an exception.
+int init_tensor_check(PyObject* module);
+
+}  // namespace framehook
