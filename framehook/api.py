@@ -8,12 +8,12 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from types import CodeType, FunctionType, MethodType, TracebackType
+from types import FunctionType, MethodType, TracebackType
 from typing import Any, TypeVar, overload
 
 import torch
 
-from framehook import _C, backends, engine, module_view, policy
+from framehook import _C, backends, engine, module_view, policy, torch_compat
 from framehook.config import CompileOptions, config
 from framehook.handle import Handle, live_handles
 from framehook.observe import counters
@@ -27,6 +27,13 @@ _EXTRAS = ("entries", "reset", "stats")
 
 class CompiledFunction(_C.CompiledCallable):
     """What `compile()` makes of a function or another callable: called like it, with the same result."""
+
+    handle: Handle
+
+    @property
+    def __wrapped__(self) -> Any:
+        """What was compiled."""
+        return self.fn
 
     def stats(self) -> Stats:
         """Hits, misses, compiles and recompiles of this function; see `framehook.stats`."""
@@ -147,15 +154,7 @@ def _compile_callable(fn: Callable[..., Any], options: CompileOptions) -> Compil
     if isinstance(fn, FunctionType):
         for name, value in fn.__dict__.items():
             compiled.__dict__.setdefault(name, value)
-    code = _code_of(fn)
-    if code is not None:
-        policy.name_candidate(code)
     return compiled
-
-
-def _code_of(fn: Any) -> CodeType | None:
-    code = getattr(getattr(fn, "__func__", fn), "__code__", None)
-    return code if isinstance(code, CodeType) else None
 
 
 def _compiler(options: CompileOptions) -> Any:
@@ -283,5 +282,7 @@ def _reset(handle: Handle) -> None:
     counters.forget(handle)
 
 
+for _code in torch_compat.uncapturable_roots():
+    _C.mark(_code, None, "skip_recursive", "runs compiled graphs backwards")
 _C.set_miss_callback(engine.compile_frame)
 _C.set_classify_callback(policy.is_candidate)

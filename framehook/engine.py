@@ -149,15 +149,14 @@ def _add_entry(
 ) -> _C.Entry:
     inputs: Sequence[Source] = [each.source for each in capture.inputs]
     program = lowering.lower(guards, inputs)
-    lookup = policy.lookups(state, handle.entries_of(state))
     entry = _C.Entry(
         program,
         code,
         takes_inputs=capture.graph is not None,
         is_whole=capture.graph_break is None,
-        payload=EntryNotes(state, list(guards), capture.operations, lookup),
+        payload=EntryNotes(state, list(guards), capture.operations),
     )
-    _C.add_entry(handle, record.code, entry, state.discriminator)
+    _C.add_entry(handle, record.code, entry)
     return entry
 
 

@@ -100,8 +100,9 @@ class HandleEnd(Event):
     """A handle goes away: its last counts, which cannot be asked for any more."""
 
     kind: ClassVar[str] = "handle_end"
-    hits_by_place: Mapping[tuple[str, str, int], int]
-    misses_by_place: Mapping[tuple[str, str, int], int]
+    hits: int
+    misses: int
+    lookups_by_place: Mapping[tuple[str, str, int], tuple[int, int]]
 
 
 Callback: TypeAlias = Callable[[Any], object]

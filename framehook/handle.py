@@ -10,7 +10,7 @@ import weakref
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from types import CodeType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from framehook import _C, events
 from framehook.backends.graph import Compiler
@@ -34,7 +34,6 @@ class CodeState:
         "eager_programs",
         "eager_reason",
         "limit_reason",
-        "misses",
         "place",
     )
 
@@ -43,7 +42,6 @@ class CodeState:
         self.code = weakref.ref(code)
         self.place: Place = place_of(code)
         self.discriminator = discriminator
-        self.misses = 0
         #: Guards under which the frame was found to be better off eager.
         self.eager_programs: list[_C.GuardProgram] = []
         self.eager_hits = 0
@@ -57,18 +55,17 @@ class EntryNotes:
     """What belongs to an entry besides its program and code: hung on it as its payload.
 
     Attributes:
+        state: the code (and class) that the entry is for.
         guards: in the order of the guard program, for saying in words which one failed.
-        hits_seen, seen_at: the entry's hits when last looked at, and at which lookup they had last changed.
+        operations: tensor operations in its graph.
     """
 
-    __slots__ = ("graph_operations", "guards", "hits_seen", "seen_at", "state")
+    __slots__ = ("guards", "operations", "state")
 
-    def __init__(self, state: CodeState, guards: list[Guard], graph_operations: int, lookup: int) -> None:
+    def __init__(self, state: CodeState, guards: list[Guard], operations: int) -> None:
         self.state = state
         self.guards = guards
-        self.graph_operations = graph_operations
-        self.hits_seen = 0
-        self.seen_at = lookup
+        self.operations = operations
 
 
 class Handle(_C.Handle):
@@ -79,12 +76,8 @@ class Handle(_C.Handle):
         self.serial = next(_serials)
         self.options = options
         self.compiler = compiler
-        #: Lookups that found nothing, by place; what has run so often is warm.
+        #: Lookups that found nothing, by place; what has run often enough is warm.
         self.misses: Counter[Place] = Counter()
-        #: Hits of entries that are gone, by place.
-        self.past_hits: Counter[Place] = Counter()
-        self._hits_before: Counter[Place] = Counter()
-        self._misses_before: Counter[Place] = Counter()
         self._states: dict[int, dict[Hashable, CodeState]] = {}
         _live.add(self)
 
@@ -103,47 +96,36 @@ class Handle(_C.Handle):
 
     def entries_of(self, state: CodeState) -> list[_C.Entry]:
         """The entries of one code object (and class, for calls of modules)."""
-        return [entry for entry in self.entries() if entry.payload.state is state]
-
-    def remove(self, entry: _C.Entry) -> None:
-        """Take an entry out and keep its count of hits."""
-        self.past_hits[entry.payload.state.place] += entry.hits
-        _C.remove_entry(entry)
+        code = state.code()
+        if code is None:
+            return []
+        return [entry for entry in _C.record_entries(code, self) if entry.payload.state is state]
 
     def reset(self) -> None:
-        """Forget all entries and everything remembered; counters and options stay."""
-        for entry in self.entries():
-            self.past_hits[entry.payload.state.place] += entry.hits
+        """Forget all entries, counts, and everything remembered; options stay."""
         self.clear()
-        for states in list(self._states.values()):
-            for state in states.values():
-                code = state.code()
-                if code is not None:
-                    _C.reset_record(code, self)
         self._states.clear()
+        self.misses.clear()
 
-    def hits_by_place(self) -> dict[Place, int]:
-        """Hits per function, entries that are gone included."""
-        found = Counter(self.past_hits)
-        for entry in self.entries():
-            found[entry.payload.state.place] += entry.hits
-        found.subtract(self._hits_before)
-        return +found
-
-    def misses_by_place(self) -> dict[Place, int]:
-        """Misses per function."""
-        found = Counter(self.misses)
-        found.subtract(self._misses_before)
-        return +found
-
-    def start_counts(self) -> None:
-        """Count hits and misses from now on."""
-        # The policy goes on with the true numbers: what was warm stays warm.
-        self._hits_before.update(self.hits_by_place())
-        self._misses_before.update(self.misses_by_place())
+    def lookups_by_place(self) -> dict[Place, tuple[int, int]]:
+        """Hits and misses of each function whose code is alive."""
+        found: dict[Place, tuple[int, int]] = {}
+        for states in list(self._states.values()):
+            state = next(iter(states.values()))
+            code = state.code()
+            if code is not None:
+                counts = _C.record_counters(code, self)
+                hits, misses = found.get(state.place, (0, 0))
+                found[state.place] = (hits + counts["hits"], misses + counts["misses"])
+        return found
 
     def __del__(self) -> None:
-        events.emit(events.HandleEnd(self.serial, "", "", 0, self.hits_by_place(), self.misses_by_place()))
+        totals = self.counters()
+        events.emit(
+            events.HandleEnd(
+                self.serial, "", "", 0, totals["hits"], totals["misses"], self.lookups_by_place()
+            )
+        )
 
 
 def place_of(code: CodeType) -> Place:
@@ -154,9 +136,3 @@ def place_of(code: CodeType) -> Place:
 def live_handles() -> Iterator[Handle]:
     """All handles of the process, oldest first."""
     return iter(sorted(_live, key=lambda handle: handle.serial))
-
-
-def handle_of(obj: Any) -> Handle | None:
-    """The handle that compiles a compiled function, a compiled module or a capture; None for anything else."""
-    handle = getattr(obj, "handle", None) if isinstance(obj, _C.CompiledCallable) else None
-    return handle if isinstance(handle, Handle) else None

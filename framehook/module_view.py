@@ -30,7 +30,7 @@ def make_view(module: torch.nn.Module, call: object, rebuild: Rebuild, extras: t
         rebuild: how `copy` and `pickle` make the view again from the copied module.
         extras: attributes of `call` that the view has too, where the module has none of that name.
     """
-    view = object.__new__(_view_class(type(module)))
+    view: Any = object.__new__(_view_class(type(module)))
     object.__setattr__(view, "__dict__", module.__dict__)
     object.__setattr__(view, "__call__", call)
     object.__setattr__(view, "__framehook_view__", View(module, rebuild, extras))
@@ -55,7 +55,8 @@ class View:
 
 def view_of(obj: object) -> View | None:
     """What a view knows, or None when `obj` is not a view."""
-    return obj.__framehook_view__ if isinstance(obj, torch.nn.Module) and is_view_class(type(obj)) else None
+    found: View | None = getattr(obj, "__framehook_view__", None) if is_view_class(type(obj)) else None
+    return found
 
 
 def original(obj: Any) -> Any:

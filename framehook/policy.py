@@ -9,8 +9,6 @@ import enum
 import inspect
 import os
 import sysconfig
-import weakref
-from collections import Counter
 from collections.abc import Hashable
 from types import CodeType
 
@@ -29,16 +27,6 @@ _TORCH_MODULES = os.path.join(_TORCH, "nn", "modules") + os.sep
 _OURS = os.path.dirname(__file__) + os.sep
 _MODULE_CALLS = frozenset({"forward", "_call_impl", "_wrapped_call_impl"})
 
-# Code that the user named in a `compile()` is a candidate wherever it lives; by id, held weakly.
-_named: dict[int, weakref.ref[CodeType]] = {}
-
-
-def name_candidate(code: CodeType) -> None:
-    """Make the code of an explicitly compiled function a candidate, wherever it comes from."""
-    key = id(code)
-    if key not in _named:
-        _named[key] = weakref.ref(code, lambda _: _named.pop(key, None))
-
 
 def is_candidate(code: CodeType) -> bool:
     """Whether frames of `code` may be compiled on their own.
@@ -48,8 +36,6 @@ def is_candidate(code: CodeType) -> bool:
     """
     if code.co_flags & _SUSPENDS or not code.co_flags & inspect.CO_OPTIMIZED:
         return False
-    if id(code) in _named:
-        return True
     filename = code.co_filename
     if filename.startswith(_TORCH):
         if torch_compat.is_peer_wrapper(code):
@@ -91,7 +77,6 @@ def decide(handle: Handle, state: CodeState, record: _C.FrameRecord) -> tuple[De
     At a limit an entry that has had no hit for long is taken out to make room.
     """
     options = handle.options
-    state.misses += 1
     if state.eager_reason:
         return Decision.EAGER, state.eager_reason
     if handle.misses[state.place] <= options.warmup_calls:
@@ -105,7 +90,6 @@ def decide(handle: Handle, state: CodeState, record: _C.FrameRecord) -> tuple[De
             if state.eager_hits >= _SETTLED and not handle.entries_of(state):
                 stay_eager(handle, state, "too few operations")
             return Decision.EAGER, "too few operations"
-    _note_hits(handle)
     entries = handle.entries_of(state)
     if len(entries) >= options.max_entries_per_code and not _make_room(handle, entries):
         return _stop(state, f"{len(entries)} entries for this code (max_entries_per_code)")
@@ -132,36 +116,18 @@ def _stop(state: CodeState, reason: str) -> tuple[Decision, str]:
     return Decision.GIVE_UP, reason
 
 
-def _clock(handle: Handle) -> Counter[CodeState]:
-    """Lookups so far, by code: the clock by which idle entries are told."""
-    clock: Counter[CodeState] = Counter()
-    for entry in handle.entries():
-        clock[entry.payload.state] += entry.hits
-    for state in clock:
-        clock[state] += state.misses
-    return clock
-
-
-def _note_hits(handle: Handle) -> None:
-    clock = _clock(handle)
-    for entry in handle.entries():
-        notes = entry.payload
-        if entry.hits != notes.hits_seen:
-            notes.hits_seen = entry.hits
-            notes.seen_at = clock[notes.state]
-
-
 def _make_room(handle: Handle, entries: list[_C.Entry]) -> bool:
     """Take out the entry that has been idle longest, if that is long enough."""
     if not entries:
         return False
-    clock = _clock(handle)
-
-    def idle(entry: _C.Entry) -> int:
-        return clock[entry.payload.state] - entry.payload.seen_at
-
-    longest = max(entries, key=idle)
-    if idle(longest) < handle.options.evict_after:
+    longest = max(entries, key=lambda entry: _idle(handle, entry))
+    if _idle(handle, longest) < handle.options.evict_after:
         return False
-    handle.remove(longest)
+    _C.remove_entry(longest)
     return True
+
+
+def _idle(handle: Handle, entry: _C.Entry) -> int:
+    """Lookups of the entry's code since its last hit."""
+    code = entry.key_code
+    return 0 if code is None else _C.record_counters(code, handle)["lookups"] - entry.last_hit_lookup

@@ -106,53 +106,61 @@ class Stats(FunctionStats):
 
 _Functions = dict[Place, FunctionStats]
 _by_handle: dict[int, _Functions] = {}
+# What handles that are gone have counted: per function, and lookups in all.
 _dead: _Functions = {}
+_dead_lookups = [0, 0]
 
 
 def stats_of(handles: Iterable[Handle]) -> Stats:
     """The counts of some handles."""
-    return _sum(_functions_of(handle) for handle in handles)
+    total = Stats()
+    for handle in handles:
+        counts = handle.counters()
+        _add(total, _functions_of(handle), counts["hits"], counts["misses"])
+    return total
 
 
 def process_stats() -> Stats:
     """The counts of all handles, dead ones included."""
-    return _sum([_dead, *(_functions_of(handle) for handle in live_handles())])
+    total = stats_of(live_handles())
+    _add(total, _dead, *_dead_lookups)
+    return total
 
 
 def forget(handle: Handle | None = None) -> None:
-    """Start the counts of a handle, or all counts of the process, from zero."""
-    if handle is None:
-        _dead.clear()
-        for each in live_handles():
-            forget(each)
-    else:
+    """Start the counts of a handle, or all counts of the process, from zero; the handle counts its own lookups."""
+    if handle is not None:
         _by_handle.pop(handle.serial, None)
-        handle.start_counts()
+        return
+    _by_handle.clear()
+    _dead.clear()
+    _dead_lookups[:] = [0, 0]
 
 
 def _functions_of(handle: Handle) -> _Functions:
-    functions = {
-        place: dataclasses.replace(each) for place, each in _by_handle.get(handle.serial, {}).items()
-    }
-    _add_lookups(functions, handle.hits_by_place(), handle.misses_by_place())
+    functions = {place: FunctionStats() for place in _by_handle.get(handle.serial, {})}
+    for place, each in _by_handle.get(handle.serial, {}).items():
+        functions[place].add(each)
+    _add_lookups(functions, handle.lookups_by_place())
     return functions
 
 
-def _add_lookups(functions: _Functions, hits: Mapping[Place, int], misses: Mapping[Place, int]) -> None:
-    for place, count in hits.items():
-        functions.setdefault(place, FunctionStats()).hits += count
-    for place, count in misses.items():
-        functions.setdefault(place, FunctionStats()).misses += count
+def _add_lookups(functions: _Functions, lookups: Mapping[Place, tuple[int, int]]) -> None:
+    for place, (hits, misses) in lookups.items():
+        counts = functions.setdefault(place, FunctionStats())
+        counts.hits += hits
+        counts.misses += misses
 
 
-def _sum(parts: Iterable[_Functions]) -> Stats:
-    total = Stats()
-    for part in parts:
-        for (function, filename, line), each in part.items():
-            total.add(each)
-            name = f"{function} ({filename}:{line})"
-            total.functions.setdefault(name, FunctionStats()).add(each)
-    return total
+def _add(total: Stats, functions: _Functions, hits: int, misses: int) -> None:
+    for (function, filename, line), each in functions.items():
+        total.add(each)
+        total.functions.setdefault(f"{function} ({filename}:{line})", FunctionStats()).add(each)
+        # Lookups of code that is gone are in the sum only.
+        hits -= each.hits
+        misses -= each.misses
+    total.hits += hits
+    total.misses += misses
 
 
 # -- from events -----------------------------------------------------------------------------------------------
@@ -196,9 +204,11 @@ def _on_give_up(record: events.GiveUp) -> None:
 
 def _on_handle_end(record: events.HandleEnd) -> None:
     functions = _by_handle.pop(record.handle, {})
-    _add_lookups(functions, record.hits_by_place, record.misses_by_place)
+    _add_lookups(functions, record.lookups_by_place)
     for place, each in functions.items():
         _dead.setdefault(place, FunctionStats()).add(each)
+    _dead_lookups[0] += record.hits
+    _dead_lookups[1] += record.misses
 
 
 events.on("compile_end", _on_compile_end)
