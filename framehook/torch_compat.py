@@ -574,6 +574,15 @@ def inductor_compiler(
     return torch._TorchCompileInductorWrapper(mode, options, dynamic)
 
 
+def is_inplace_conflict(error: BaseException) -> bool:
+    """Whether autograd found a saved tensor overwritten, as AOTAutograd's tracing of backward may.
+
+    Eager raises it only if somebody calls backward; autograd has no class of its own for it, so the text
+    decides.  Checked: 2.13.0.
+    """
+    return isinstance(error, RuntimeError) and "has been modified by an inplace operation" in str(error)
+
+
 def is_skip_request(error: BaseException) -> bool:
     """Whether a backend asked to run this graph eagerly: `torch._dynamo.exc.SkipFrame`.
 

@@ -48,7 +48,7 @@ def compile_graph(
         # AOTAutograd 2.13 fails on them with an AttributeError of its own.
         raise ValueError("one tensor was passed as two graph inputs")
     if compiler.uses_autograd_tracing and any(map(torch_compat.is_mutated_with_gradient, fakes)):
-        return CompiledGraph(gm.forward, False, eager_reason="it changes an input in place under autograd")
+        return _as_it_is(gm, "it changes an input in place under autograd")
     if any(
         torch_compat.is_stale(each.fake, each.example) for each in inputs if torch_compat.is_fake(each.fake)
     ):
@@ -69,4 +69,11 @@ def compile_graph(
     try:
         return compiler.compile(gm, inputs, mode)
     except Exception as error:
+        if compiler.uses_autograd_tracing and torch_compat.is_inplace_conflict(error):
+            return _as_it_is(gm, "it overwrites what backward would need")
         raise BackendError(f"{type(error).__name__}: {error}", compiler.name, gm) from error
+
+
+def _as_it_is(gm: torch.fx.GraphModule, reason: str) -> CompiledGraph:
+    """Run the graph operation by operation: eager's result, also where that is an error at backward."""
+    return CompiledGraph(gm.forward, False, eager_reason=reason)

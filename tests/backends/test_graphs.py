@@ -1,5 +1,9 @@
 """Hand-built graphs through each backend: values, gradients, mutation, aliasing, state."""
 
+import gc
+import operator
+import weakref
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -189,6 +193,21 @@ def test_a_graph_that_autograd_tracing_gets_wrong_runs_eagerly(compile_for):
     assert graph.compiled.eager_reason
 
 
+@pytest.mark.filterwarnings("ignore:Error detected in")
+def test_overwriting_what_backward_needs_fails_at_backward_only(compile_for):
+    def overwrite(x, w):
+        y = x * w
+        x.mul_(3)
+        return (y,)
+
+    inputs = (fresh(3), fresh(3, grad=True, seed=1))
+    graph = compile_for("aot_eager", overwrite, inputs)
+    (actual,) = graph.run(*inputs)
+    torch.testing.assert_close(actual, fresh(3) * inputs[1])
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        actual.sum().backward()
+
+
 def test_a_program_compiled_for_distinct_inputs_is_wrong_for_aliases(compile_for):
     """Why the engine must guard the sameness and overlap of inputs where the graph mutates one."""
     graph = compile_for("aot_eager", add_one_in_place, (fresh(3), fresh(3, seed=1)))
@@ -234,6 +253,21 @@ def test_numbers_and_none_pass_through(compile_for, backend):
     assert_same(
         compile_for(backend, torch.fx.GraphModule({}, graph), (fresh(2),)).run(fresh(2)), (-fresh(2), None, 3)
     )
+
+
+@BOTH
+def test_a_compiled_graph_keeps_no_tensor_alive(compile_for, backend):
+    gc.disable()
+    try:
+        base = fresh(4, 3)
+        x, w = base[1:], fresh(4, 3, grad=True)
+        graph = compile_for(backend, lambda x, w: (F.linear(x, w),), (x, w), static=(1,))
+        graph.run(x, w)[0].sum().backward()
+        alive = [weakref.ref(tensor) for tensor in (base, x, w)]
+        del base, x, w
+        assert [reference() for reference in alive] == [None, None, None]
+    finally:
+        gc.enable()
 
 
 # -- modes around the call and inside the graph
@@ -321,6 +355,55 @@ def test_dropout_draws_the_numbers_that_eager_draws(compile_for, backend):
     expected = F.dropout(x, 0.5, True)
     torch.manual_seed(3)
     assert_same(graph.run(x), (expected,))
+
+
+def body():
+    graph = torch.fx.Graph()
+    product = graph.call_function(torch.mm, (graph.placeholder("x"), graph.placeholder("w")))
+    graph.output((graph.call_function(torch.sin, (graph.call_function(torch.relu, (product,)),)),))
+    return torch.fx.GraphModule({}, graph)
+
+
+@BOTH
+def test_checkpoint_as_a_higher_order_operator(compile_for, backend):
+    graph = torch.fx.Graph()
+    x, w = graph.placeholder("x"), graph.placeholder("w")
+    arguments = (graph.get_attr("body"), x, w)
+    checkpoint = torch.ops.higher_order.tag_activation_checkpoint
+    results = graph.call_function(checkpoint, arguments, {"use_reentrant": False})
+    graph.output((graph.call_function(operator.getitem, (results, 0)),))
+    inputs = (fresh(4, 4), fresh(4, 4, grad=True, seed=1))
+    compiled = compile_for(backend, torch.fx.GraphModule({"body": body()}, graph), inputs)
+    (actual,), expected = compiled.run(*inputs), torch.sin(torch.relu(torch.mm(*inputs)))
+    assert_same((actual,), (expected,))
+    torch.testing.assert_close(
+        torch.autograd.grad(actual.sum(), inputs[1]), torch.autograd.grad(expected.sum(), inputs[1])
+    )
+
+
+class ThriceTheGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x)
+        return x * w
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return None, 3 * gradient * ctx.saved_tensors[0]
+
+
+def apply_function(*args):
+    return ThriceTheGradient.apply(*args)
+
+
+@BOTH
+def test_autograd_function_behind_a_plain_function(compile_for, backend):
+    graph = torch.fx.Graph()
+    arguments = (graph.placeholder("x"), graph.placeholder("w"))
+    graph.output((graph.call_function(apply_function, arguments),))
+    inputs = (fresh(3), fresh(3, grad=True, seed=1))
+    (actual,) = compile_for(backend, torch.fx.GraphModule({}, graph), inputs).run(*inputs)
+    torch.testing.assert_close(torch.autograd.grad(actual.sum(), inputs[1])[0], 3 * inputs[0])
 
 
 @pytest.mark.cuda

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch._functorch.config
 import torch.nn.functional as F
 
 from framehook import torch_compat
@@ -24,7 +25,9 @@ def make():
 
 
 def test_training_graph_with_buffers_and_aliases(compile_for, contexts):
-    graph = compile_for("inductor", block, make(), static=(1, 2, 3, 4, 5))
+    # A hit in AOTAutograd's disk cache would leave no metadata to look at.
+    with torch._functorch.config.patch(enable_autograd_cache=False):
+        graph = compile_for("inductor", block, make(), static=(1, 2, 3, 4, 5))
     assert torch_compat.static_input_indices(contexts[-1]) == (1, 2, 3, 4, 5)
     assert graph.compiled.is_boxed
     assert not graph.compiled.eager_reason
@@ -52,6 +55,24 @@ def test_options_reach_inductor(compile_for):
     inputs = [x]
     graph.compiled.callable(inputs)
     assert inputs == []
+
+
+@pytest.mark.slow
+def test_a_second_process_finds_the_disk_cache(compile_for):
+    """Inductor's caches are bypassed without a `ShapeEnv`; the first compile of a process fills them."""
+    from torch._dynamo.utils import counters
+
+    x = torch.ones(7)
+    with torch.no_grad():
+        compile_for("inductor", lambda x: (x.sin() * 2,), (x,))
+        hits, bypasses = (
+            counters["aot_autograd"]["autograd_cache_hit"],
+            counters["inductor"]["fxgraph_cache_bypass"],
+        )
+        graph = compile_for("inductor", lambda x: (x.sin() * 2,), (x,))
+    assert counters["aot_autograd"]["autograd_cache_hit"] == hits + 1
+    assert counters["inductor"]["fxgraph_cache_bypass"] == bypasses
+    torch.testing.assert_close(graph.run(x)[0], x.sin() * 2)
 
 
 @pytest.mark.slow
