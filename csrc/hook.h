@@ -1,0 +1,65 @@
+// The evaluation function and what decides whether it acts: contexts with capture on, threads with capture off.
+#pragma once
+
+#include "cache.h"
+
+namespace framehook {
+
+struct ContinuationObject;
+
+// What belongs to one thread.  Only that thread touches it, holding the GIL.
+struct ThreadRoom {
+    int off_depth;               // > 0: our own code runs, nothing is captured
+    bool hook_is_suspended;      // we took the hook out when off_depth left 0
+    bool in_miss_callback;       // never entered twice on one thread
+    // The next frame of this code is ours to let pass natively; its values move into the frame.
+    PyCodeObject* expected_code;
+    ContinuationObject* expected_values;
+    // An evaluation function that we chain to may call us again for the frame that we gave it.
+    Frame* chained_frame;
+    int chained_level;
+    PyObject* failed_graph_exception;  // identity only: set while it propagates out of generated code
+    // The C stack: raise below `stack_hard`, stop capturing below `stack_soft`.
+    char* stack_high;
+    char* stack_soft;
+    char* stack_hard;
+};
+
+extern __thread ThreadRoom this_thread;
+
+// Number of contexts in the process that have capture on.
+extern long captures_on;
+
+// The handle active in the current context, as a new reference; NULL without an exception if none.
+HandleObject* active_handle();
+
+enum class StackRoom { ample, low, exhausted };
+StackRoom measure_stack(ThreadRoom& room, char* here);
+inline StackRoom stack_room(ThreadRoom& room) {
+    char* here = static_cast<char*>(__builtin_frame_address(0));
+    if (__builtin_expect(here > room.stack_soft && room.stack_soft != nullptr, 1)) return StackRoom::ample;
+    return measure_stack(room, here);
+}
+void raise_stack_exhausted();
+
+void begin_capture_off();
+void end_capture_off();
+
+// Capture is off on this thread while one of these lives.
+class CaptureOff {
+   public:
+    CaptureOff() { begin_capture_off(); }
+    ~CaptureOff() { end_capture_off(); }
+    CaptureOff(const CaptureOff&) = delete;
+    CaptureOff& operator=(const CaptureOff&) = delete;
+};
+
+// Turn capture on for a handle in the current context; the token (a new reference) ends it.
+PyObject* enter_capture(HandleObject* handle);
+// Ends it; a pending exception survives.
+void exit_capture(PyObject* token);
+
+extern PyMethodDef hook_functions[];
+int init_hook(PyObject* module);
+
+}  // namespace framehook

@@ -1,0 +1,53 @@
+"""Builds framehook._C.  FRAMEHOOK_WITHOUT_TORCH=1 leaves tensor guards out, for tests of the core without torch."""
+
+from __future__ import annotations
+
+import os
+from glob import glob
+from typing import Any
+
+from setuptools import Extension, setup
+
+without_torch = os.environ.get("FRAMEHOOK_WITHOUT_TORCH", "") not in ("", "0")
+
+options: dict[str, Any] = {
+    "name": "framehook._C",
+    "sources": sorted(glob("csrc/*.cpp")),
+    "depends": sorted(glob("csrc/*.h")),
+    "extra_compile_args": [
+        "-O2",
+        "-g0",
+        "-fvisibility=hidden",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        # Type and method tables fill in what they use.
+        "-Wno-missing-field-initializers",
+        # Functions in method tables have the signature that their flags promise, not PyCFunction's.
+        "-Wno-cast-function-type",
+    ],
+}
+
+if without_torch:
+    import pybind11
+    from setuptools.command.build_ext import build_ext
+
+    options["define_macros"] = [("FRAMEHOOK_WITHOUT_TORCH", "1")]
+    options["include_dirs"] = [pybind11.get_include()]
+    options["extra_compile_args"] += ["-std=c++17"]
+    extension = Extension(**options)
+    command = build_ext
+else:
+    import pybind11
+    import torch
+    from torch.utils.cpp_extension import BuildExtension, CppExtension, include_paths
+
+    # Unquoted: the module turns it into a string, so that no shell or build file has to.
+    options["define_macros"] = [("FRAMEHOOK_TORCH_VERSION", torch.__version__)]
+    extension = CppExtension(**options)
+    # As system headers, so that our warnings stay errors and theirs stay theirs.
+    extension.include_dirs = [d for d in extension.include_dirs if d not in include_paths()]
+    extension.extra_compile_args += [f"-isystem{d}" for d in (pybind11.get_include(), *include_paths())]
+    command = BuildExtension
+
+setup(ext_modules=[extension], cmdclass={"build_ext": command})
