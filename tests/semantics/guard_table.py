@@ -18,8 +18,7 @@ import pytest
 import torch
 
 import framehook
-from framehook.testing import CompileCounter
-from tests.observing import assert_same, observe, outcome
+from framehook.testing import CompileCounter, assert_same, snapshot
 
 
 class Call(NamedTuple):
@@ -98,6 +97,14 @@ class Table:
         return self._add("any", program, cases, through)
 
 
+def outcome(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What the call gives: its result, or the exception that it raises."""
+    try:
+        return fn(*args, **kwargs)
+    except Exception as error:
+        return error
+
+
 def namespace(source: str, **names: Any) -> dict[str, Any]:
     """Run `source` as a module of its own (with `torch` and `names` in it) and return its globals."""
     filename = f"<guard table {hash(source):x}>"
@@ -123,7 +130,7 @@ def _run(row: Row, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> 
             ):
                 with torch.enable_grad():
                     result.sum().backward()
-            yield observe((result, step.args, step.kwargs)), step
+            yield snapshot((result, step.args, step.kwargs)), step
 
 
 def check(row: Row) -> None:

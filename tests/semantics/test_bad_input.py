@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 import framehook
 from framehook.errors import BackendError, UnknownBackendError
-from framehook.testing import CompileCounter
-from tests.observing import assert_same, observe, outcome
+from framehook.testing import CompileCounter, assert_same, snapshot
+from tests.semantics.guard_table import outcome
 
 
 @pytest.mark.parametrize("thing", [3, "text", [1], {"a": 1}, torch.ones(2), object()], ids=repr)
@@ -69,8 +69,8 @@ def test_every_way_of_passing_arguments(args: tuple[Any, ...], kwargs: dict[str,
     compiled = framehook.compile(signature, backend="eager")
     for _ in range(2):
         assert_same(
-            observe(compiled(torch.ones(2), *args, **kwargs)),
-            observe(signature(torch.ones(2), *args, **kwargs)),
+            snapshot(compiled(torch.ones(2), *args, **kwargs)),
+            snapshot(signature(torch.ones(2), *args, **kwargs)),
         )
 
 
@@ -179,7 +179,7 @@ def test_eagers_behaviour(name: str) -> None:
         if name in ("class", "endless_recursion"):  # the text of a RecursionError depends on where it strikes
             assert type(actual) is type(expected)
         else:
-            assert_same(observe(actual), observe(expected))
+            assert_same(snapshot(actual), snapshot(expected))
 
 
 def test_generator_function() -> None:
@@ -311,7 +311,10 @@ def test_a_warm_frame_that_is_called_with_anything() -> None:
             for right in values:
                 if not (isinstance(left, Tensor | int | float | complex) or isinstance(right, type(left))):
                     continue
-                expected, actual = observe(outcome(fn, left, right)), observe(outcome(compiled, left, right))
+                expected, actual = (
+                    snapshot(outcome(fn, left, right)),
+                    snapshot(outcome(compiled, left, right)),
+                )
                 assert_same(actual, expected, where=f"{left!r} + {right!r}")
 
 

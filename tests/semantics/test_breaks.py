@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 import framehook
 from framehook.errors import GraphBreakError
-from framehook.testing import CompileCounter
-from tests.observing import assert_same, observe, outcome
+from framehook.testing import CompileCounter, assert_same, snapshot
+from tests.semantics.guard_table import outcome
 
 
 def opaque(value: Any) -> Any:
@@ -583,10 +583,10 @@ def test_program(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     graphs = []
     for attempt in range(3):
         torch.manual_seed(attempt)
-        expected = observe(outcome(program.fn, sample()))
+        expected = snapshot(outcome(program.fn, sample()))
         printed = capsys.readouterr().out
         torch.manual_seed(attempt)
-        actual = observe(outcome(compiled, sample()))
+        actual = snapshot(outcome(compiled, sample()))
         assert_same(actual, expected, where=f"call {attempt + 1}")
         assert capsys.readouterr().out == printed
         graphs.append(counter.frame_count)

@@ -12,9 +12,8 @@ import torch
 from torch import Tensor, nn
 
 import framehook
-from framehook.testing import CompileCounter
-from tests.observing import assert_same, observe, outcome
-from tests.semantics.guard_table import namespace
+from framehook.testing import CompileCounter, assert_same, snapshot
+from tests.semantics.guard_table import namespace, outcome
 
 
 class Pair(NamedTuple):
@@ -257,8 +256,8 @@ def test_program(name: str) -> None:
     compiled = framehook.compile(fn, backend=counter)
     actual_args, expected_args = make(), make()
     for attempt in range(3):
-        actual = observe((outcome(compiled, *actual_args), actual_args))
-        expected = observe((outcome(fn, *expected_args), expected_args))
+        actual = snapshot((outcome(compiled, *actual_args), actual_args))
+        expected = snapshot((outcome(fn, *expected_args), expected_args))
         assert_same(actual, expected, where=f"call {attempt + 1}")
         if attempt == 0:  # new objects of the same kind, and then the same objects again, changed
             actual_args, expected_args = make(), make()
@@ -297,9 +296,9 @@ def test_globals_are_changed() -> None:
     eager, compiled = namespace(source), namespace(source)
     fn = framehook.compile(compiled["fn"], backend="eager")
     for _ in range(4):
-        assert_same(observe(fn(sample())), observe(eager["fn"](sample())))
+        assert_same(snapshot(fn(sample())), snapshot(eager["fn"](sample())))
     for name in ("COUNT", "ITEMS", "LAST"):
-        assert_same(observe(compiled[name]), observe(eager[name]))
+        assert_same(snapshot(compiled[name]), snapshot(eager[name]))
 
 
 def test_a_global_is_deleted_and_made() -> None:
@@ -307,9 +306,9 @@ def test_a_global_is_deleted_and_made() -> None:
     eager, compiled = namespace(source, GONE=1), namespace(source, GONE=1)
     fn = framehook.compile(compiled["fn"], backend="eager")
     for _ in range(2):
-        assert_same(observe(outcome(fn, sample())), observe(outcome(eager["fn"], sample())))
+        assert_same(snapshot(outcome(fn, sample())), snapshot(outcome(eager["fn"], sample())))
         assert ("GONE" in compiled) == ("GONE" in eager)
-        assert_same(observe(compiled["MADE"]), observe(eager["MADE"]))
+        assert_same(snapshot(compiled["MADE"]), snapshot(eager["MADE"]))
 
 
 def test_cells_are_changed() -> None:
@@ -327,8 +326,8 @@ def test_cells_are_changed() -> None:
     (eager, eager_state), (fn, state) = make(), make()
     compiled = framehook.compile(fn, backend="eager")
     for _ in range(4):
-        assert_same(observe(compiled(sample())), observe(eager(sample())))
-        assert_same(observe(state()), observe(eager_state()))
+        assert_same(snapshot(compiled(sample())), snapshot(eager(sample())))
+        assert_same(snapshot(state()), snapshot(eager_state()))
 
 
 def test_a_closure_that_escapes_shares_its_cell_with_the_frame() -> None:
@@ -377,8 +376,8 @@ def test_a_setter_and_a_slot_are_written() -> None:
     compiled = framehook.compile(fn, backend="eager")
     for _ in range(2):
         thing, other = Checked(), Checked()
-        assert_same(observe(compiled(sample(), thing)), observe(fn(sample(), other)))
-        assert_same(observe((thing.value, thing.log)), observe((other.value, other.log)))
+        assert_same(snapshot(compiled(sample(), thing)), snapshot(fn(sample(), other)))
+        assert_same(snapshot((thing.value, thing.log)), snapshot((other.value, other.log)))
 
 
 def test_a_class_attribute_is_changed() -> None:
@@ -391,7 +390,7 @@ def test_a_class_attribute_is_changed() -> None:
 
     compiled = framehook.compile(fn, backend="eager")
     for step in range(3):
-        assert_same(observe(compiled(sample())), observe(sample() + step + 1))
+        assert_same(snapshot(compiled(sample())), snapshot(sample() + step + 1))
     assert Total.value == 3
 
 
@@ -508,10 +507,10 @@ def test_a_module_is_called_through_its_view_with_hooks() -> None:
     reference.register_forward_hook(lambda module, args, output: output * 2)
     compiled = framehook.compile(model, backend="eager")
     for _ in range(3):
-        assert_same(observe(compiled(sample())), observe(reference(sample())))
+        assert_same(snapshot(compiled(sample())), snapshot(reference(sample())))
     assert log == ["Counting"] * 3
     assert (model.calls, model.history) == (3, [1, 2, 3])
-    assert_same(observe(model.mean), observe(reference.mean))
+    assert_same(snapshot(model.mean), snapshot(reference.mean))
 
 
 def _generator(x: Tensor) -> Iterator[Tensor]:
@@ -525,6 +524,6 @@ def test_a_generator_object_survives_the_frame() -> None:
     compiled = framehook.compile(fn, backend="eager")
     for _ in range(2):
         generator, _ = compiled(sample())
-        assert_same(observe(next(generator)), observe(sample() * 2 + 1))
+        assert_same(snapshot(next(generator)), snapshot(sample() * 2 + 1))
         with pytest.raises(StopIteration):
             next(generator)

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import framehook
-from framehook.testing import CompileCounter
-from tests.observing import assert_same, observe, outcome
+from framehook.testing import CompileCounter, assert_same, snapshot
+from tests.semantics.guard_table import outcome
 from tests.semantics.language_programs import PROGRAMS
 
 
@@ -21,9 +21,9 @@ def test_program(name: str) -> None:
     arguments, expected_arguments = program.arguments(), program.arguments()
     for attempt in range(3):
         torch.manual_seed(attempt)
-        actual = observe((outcome(compiled, *arguments), arguments))
+        actual = snapshot((outcome(compiled, *arguments), arguments))
         torch.manual_seed(attempt)
-        expected = observe((outcome(program.fn, *expected_arguments), expected_arguments))
+        expected = snapshot((outcome(program.fn, *expected_arguments), expected_arguments))
         assert_same(actual, expected, where=f"call {attempt + 1}")
         assert counter.frame_count == program.graphs
 
@@ -33,6 +33,6 @@ def test_program_without_breaks(name: str) -> None:
     program = PROGRAMS[name]
     compiled = framehook.compile(program.fn, backend="eager", fullgraph=True)
     torch.manual_seed(0)
-    actual = observe(compiled(*program.arguments()))
+    actual = snapshot(compiled(*program.arguments()))
     torch.manual_seed(0)
-    assert_same(actual, observe(program.fn(*copy.deepcopy(program.arguments()))))
+    assert_same(actual, snapshot(program.fn(*copy.deepcopy(program.arguments()))))
