@@ -28,6 +28,7 @@
 
 #include "guard_evaluate.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace framehook {
@@ -216,6 +217,15 @@ Verdict run(Program& program, const Arguments& frame, PyObject** registers, std:
             case kLENGTH:
                 REQUIRE(length_of(registers[in.a]) == in.number);
                 break;
+            case kITEMS_ARE: {
+                PyObject* tuple = registers[in.a];
+                const std::vector<PyObject*>& items = in.keys->keys;
+                REQUIRE(tuple != nullptr && PyTuple_Check(tuple));
+                REQUIRE(static_cast<size_t>(PyTuple_GET_SIZE(tuple)) == items.size());
+                PyObject* const* found = reinterpret_cast<PyTupleObject*>(tuple)->ob_item;
+                REQUIRE(std::equal(items.begin(), items.end(), found));
+                break;
+            }
             case kKEYS:
                 REQUIRE(keys_match(*in.keys, registers[in.a]));
                 break;

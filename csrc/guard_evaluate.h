@@ -32,6 +32,7 @@ namespace framehook {
     X(NOT_NONE)                                                                    \
     X(EQUALS)                                                                      \
     X(LENGTH)                                                                      \
+    X(ITEMS_ARE) /* a is a tuple of the very objects in the constant */            \
     X(KEYS)                                                                        \
     X(HAS_KEY)                                                                     \
     X(NO_KEY)                                                                      \

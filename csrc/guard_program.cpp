@@ -26,14 +26,28 @@ PyTypeObject ValidityType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 // ---- Construction ----------------------------------------------------------------------------------
 
+// What to hold so that `object` cannot die unnoticed, borrowed: a namespace lives as long as its module, and
+// only the module can be held weakly.
+PyObject* owner_of(PyObject* object) {
+    if (!PyDict_CheckExact(object)) return object;
+    PyObject* name = PyDict_GetItemString(object, "__name__");
+    if (name == nullptr || !PyUnicode_CheckExact(name)) return object;
+    PyObject* modules = PyImport_GetModuleDict();
+    PyObject* module = modules != nullptr ? PyDict_GetItemWithError(modules, name) : nullptr;
+    if (module == nullptr) PyErr_Clear();
+    return module != nullptr && PyModule_Check(module) && PyModule_GetDict(module) == object ? module
+                                                                                             : object;
+}
+
 // Keeps a constant: weakly where the object can die and knows weak references, strongly otherwise.
 bool hold(Program& program, PyObject* object) {
+    PyObject* owner = owner_of(object);
     const bool can_die =
         !(object == Py_None || (PyType_Check(object) &&
                                 !(reinterpret_cast<PyTypeObject*>(object)->tp_flags & Py_TPFLAGS_HEAPTYPE)));
-    if (can_die && PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) {
+    if (can_die && PyType_SUPPORTS_WEAKREFS(Py_TYPE(owner))) {
         if (program.weak.count(object)) return true;
-        PyObject* reference = PyWeakref_NewRef(object, program.death_callback);
+        PyObject* reference = PyWeakref_NewRef(owner, program.death_callback);
         if (reference == nullptr) return false;
         program.weak.emplace(object, reference);
         return true;
@@ -117,6 +131,7 @@ bool set_constant(Program& program, Instruction& in, PyObject* constant, size_t 
             }
             in.member = member_kind(constant);
             return set_key(program, in, constant);
+        case kITEMS_ARE:
         case kKEYS: {
             if (!PyTuple_Check(constant)) {
                 PyErr_SetString(PyExc_TypeError, "keys must be a tuple");
@@ -126,7 +141,7 @@ bool set_constant(Program& program, Instruction& in, PyObject* constant, size_t 
             in.keys = program.key_lists.back().get();
             for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant); i++) {
                 PyObject* key = PyTuple_GET_ITEM(constant, i);
-                const bool by_value = is_plain_key(key);
+                const bool by_value = in.operation == kKEYS && is_plain_key(key);
                 in.keys->keys.push_back(key);
                 in.keys->by_value.push_back(by_value);
                 if (!(by_value ? hold_strongly(program, key) : hold(program, key))) return false;

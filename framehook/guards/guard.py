@@ -1,0 +1,133 @@
+"""What a guard is, and the set that a trace collects.
+
+A guard is plain data: (source, check, constant).  From this one form come the C++ program, the words shown
+to people, and the recompile reason.  Objects that a guard names are held weakly.
+"""
+
+from __future__ import annotations
+
+import enum
+import weakref
+from collections.abc import Iterator
+from types import CodeType
+from typing import Any, NamedTuple
+
+from framehook.source import Source
+
+
+class Check(enum.Enum):
+    """What a guard says about the value at its source; the comment gives the constant."""
+
+    TYPE = "type"  # WeakIdentity of a class: exact type
+    IDENTITY = "identity"  # WeakIdentity: the very object
+    NOT_NONE = "not_none"  # None: anything but None
+    EQUALS = "equals"  # immutable value: same exact type and value, recursively (0.0 and -0.0 differ, NaN by bits)
+    LENGTH = "length"  # int: len() of an exact list, tuple, dict, set (or C subclass layout)
+    KEYS = "keys"  # tuple: the keys of a dict, in order, by exact type and value
+    HAS_KEY = "has_key"  # key: present in the dict (source is the dict)
+    NO_KEY = "no_key"  # key: absent from the dict (source is the dict); an object without a dict has no keys
+    NO_CLASS_ATTR = "no_class_attr"  # str: absent along the MRO of the class (source is the class)
+    TENSOR = "tensor"  # TensorSpec
+    STATE = "state"  # State: process and thread state; source is None
+    SAME = "same"  # Source: both sources hold the same object
+    DISTINCT = "distinct"  # tuple of Sources: pairwise different objects; source is None
+    # (mutated sources, all sources): the memory of no mutated tensor may overlap that of another one, as
+    # `_C.tensors_overlap` judges it (exact for dense tensors and slices along one base, else "may").  Pairs that a
+    # SAME or OVERLAPS guard of the same set names are exempt.  Source is None.
+    DISJOINT = "disjoint"
+    # (first source, second source, bytes from the start of the first to the start of the second): the tensors
+    # overlap just so (`_C.tensors_distance`).  With both TENSOR guards this is the pattern of trace time.
+    OVERLAPS = "overlaps"
+    CELL_EMPTY = "cell_empty"  # None: the cell holds nothing
+    PREDICATE = "predicate"  # (callable, arguments as Sources): Python fallback, counted; source is None
+    ENVIRONMENT = "environment"  # (name, str value or None): os.environ item; source is None
+
+
+class WeakIdentity:
+    """An object held weakly where a weak reference exists; equal when the object is the same."""
+
+    __slots__ = ("_get", "address", "description")
+
+    def __init__(self, obj: object) -> None:
+        self.address = id(obj)
+        try:
+            self._get: Any = weakref.ref(obj)
+        except TypeError:
+            self._get = lambda: obj
+
+    def get(self) -> object:
+        """The object, or None when it has died."""
+        return self._get()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WeakIdentity) and other.address == self.address
+
+    def __hash__(self) -> int:
+        return hash(self.address)
+
+    def __repr__(self) -> str:
+        obj = self.get()
+        return getattr(obj, "__qualname__", None) or f"{type(obj).__name__} at {self.address:#x}"
+
+
+class TensorSpec(NamedTuple):
+    """Tensor metadata that a guard compares.  Sizes and strides are None per dimension where symbolic."""
+
+    cls: WeakIdentity
+    dispatch_keys: int  # raw DispatchKeySet
+    dtype: Any
+    device: Any
+    sizes: tuple[int | None, ...]
+    strides: tuple[int | None, ...] | None  # None: layout without strides
+    requires_grad: bool | None  # None: not used
+
+
+class Guard:
+    """One condition; `location` is (code, instruction offset) of the user code that made it."""
+
+    __slots__ = ("check", "constant", "location", "source")
+
+    def __init__(
+        self, source: Source | None, check: Check, constant: Any, location: tuple[CodeType, int] | None
+    ) -> None:
+        self.source = source
+        self.check = check
+        self.constant = constant
+        self.location = location
+
+    def __repr__(self) -> str:
+        where = self.source.name() if self.source is not None else ""
+        return f"<Guard {where} {self.check.value} {self.constant!r}>"
+
+
+class GuardSet:
+    """The guards of one trace, deduplicated on insertion, in the order they were added."""
+
+    __slots__ = ("_guards", "location")
+
+    def __init__(self) -> None:
+        self._guards: dict[Any, Guard] = {}
+        self.location: tuple[CodeType, int] | None = None
+
+    def add(self, source: Source | None, check: Check, constant: Any = None) -> Guard:
+        """Add a guard and return it; a guard that is there already is not added twice."""
+        if check is Check.TYPE or check is Check.IDENTITY:
+            key: Any = (source, check)
+            found = self._guards.get(key)
+            if found is not None:
+                return found
+            constant = WeakIdentity(constant)
+        elif check is Check.EQUALS or check is Check.TENSOR or check is Check.LENGTH or check is Check.KEYS:
+            key = (source, check)
+        else:
+            key = (source, check, constant)
+        found = self._guards.get(key)
+        if found is None:
+            found = self._guards[key] = Guard(source, check, constant, self.location)
+        return found
+
+    def __iter__(self) -> Iterator[Guard]:
+        return iter(self._guards.values())
+
+    def __len__(self) -> int:
+        return len(self._guards)

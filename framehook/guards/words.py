@@ -1,0 +1,288 @@
+"""Guards and their failures in words, with values: `size of L['x'] at dim 0: expected 32, got 48 (train.py:41)`."""
+
+from __future__ import annotations
+
+import os
+import reprlib
+from collections.abc import Callable, Sequence
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Protocol
+
+from framehook import _C
+from framehook.guards.guard import Check, Guard, TensorSpec, WeakIdentity
+from framehook.source import InstanceDictSource, MemberSource, Source
+
+_PLAIN_TYPES = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    tuple,
+    list,
+    dict,
+    set,
+    frozenset,
+    slice,
+    range,
+)
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 80
+_short.maxtuple = _short.maxlist = 12
+
+
+class Record(Protocol):
+    """The part of a `FrameRecord` that guards are evaluated on."""
+
+    slots: tuple[Any, ...]
+    globals: dict[str, Any]
+    builtins: dict[str, Any]
+    closure: object
+
+
+def line_of(location: tuple[CodeType, int] | None) -> str:
+    """`train.py:41` for a place in user code, or an empty string."""
+    if location is None:
+        return ""
+    code, offset = location
+    for start, end, line in code.co_lines():
+        if start <= offset < end and line is not None:
+            return f"{os.path.basename(code.co_filename)}:{line}"
+    return os.path.basename(code.co_filename)
+
+
+def value(obj: object) -> str:
+    """A value as people should see it; runs no `__repr__` of user classes."""
+    if isinstance(obj, LookupError):
+        return str(obj)
+    if isinstance(obj, WeakIdentity):
+        held = obj.get()
+        return "an object that has died" if held is None and obj.address != id(None) else value(held)
+    if isinstance(obj, type):
+        return obj.__qualname__
+    if isinstance(obj, FunctionType):
+        return f"function {obj.__qualname__}"
+    if isinstance(obj, ModuleType):
+        return f"module {obj.__name__}"
+    if type(obj) in _PLAIN_TYPES:
+        return _short.repr(obj) if _is_harmless(obj) else f"a {type(obj).__name__} of {len(obj)}"  # type: ignore[arg-type]
+    if type(obj).__module__ == "torch" and type(obj).__qualname__ in ("dtype", "device", "layout", "Size"):
+        return str(obj)
+    if isinstance(getattr(type(obj), "__members__", None), dict | os.PathLike) or hasattr(
+        type(obj), "_member_map_"
+    ):
+        return f"{type(obj).__qualname__}.{getattr(obj, '_name_', '?')}"
+    name = getattr(obj, "__qualname__", None) if callable(obj) and not isinstance(obj, type) else None
+    return name if isinstance(name, str) else f"{type(obj).__qualname__} object at {id(obj):#x}"
+
+
+def _is_harmless(obj: object, depth: int = 4) -> bool:
+    """Whether `repr` of this value runs no code of user classes."""
+    if depth == 0 or type(obj) not in _PLAIN_TYPES:
+        return False
+    if isinstance(obj, dict):
+        return all(_is_harmless(k, depth - 1) and _is_harmless(v, depth - 1) for k, v in obj.items())
+    if isinstance(obj, tuple | list | set | frozenset):
+        return all(_is_harmless(item, depth - 1) for item in obj)
+    return True
+
+
+# -- what a guard says -----------------------------------------------------------------------------------------
+
+
+def _place(guard: Guard) -> str:
+    return guard.source.name() if guard.source is not None else ""
+
+
+def _key_place(guard: Guard) -> str:
+    source = guard.source
+    if isinstance(source, InstanceDictSource) or (
+        isinstance(source, MemberSource) and source.key == "__dict__"
+    ):
+        assert source.base is not None
+        return f"{source.base.name()}.{guard.constant}"
+    return f"{_place(guard)}[{value(guard.constant)}]"
+
+
+def _names(sources: Sequence[Source]) -> str:
+    names = [source.name() for source in sources]
+    if len(names) > 6:
+        names = [*names[:5], f"{len(names) - 5} more"]
+    return ", ".join(names)
+
+
+def _tensor_words(spec: TensorSpec) -> str:
+    parts = [f"{value(spec.cls)} of {spec.dtype} on {spec.device}", f"sizes {_dimensions(spec.sizes)}"]
+    if spec.strides is not None:
+        parts.append(f"strides {_dimensions(spec.strides)}")
+    if spec.requires_grad is not None:
+        parts.append("requires grad" if spec.requires_grad else "requires no grad")
+    return ", ".join(parts)
+
+
+def _dimensions(numbers: Sequence[int | None]) -> str:
+    return "[" + ", ".join("any" if number is None else str(number) for number in numbers) + "]"
+
+
+_SAYINGS: dict[Check, Callable[[Guard], str]] = {
+    Check.TYPE: lambda g: f"type of {_place(g)} is {value(g.constant)}",
+    Check.IDENTITY: lambda g: f"{_place(g)} is the very {value(g.constant)}",
+    Check.NOT_NONE: lambda g: f"{_place(g)} is not None",
+    Check.EQUALS: lambda g: f"{_place(g)} is {value(g.constant)}",
+    Check.LENGTH: lambda g: f"length of {_place(g)} is {g.constant}",
+    Check.KEYS: lambda g: f"keys of {_place(g)} are {value(list(g.constant))}",
+    Check.HAS_KEY: lambda g: f"{_key_place(g)} exists",
+    Check.NO_KEY: lambda g: f"{_key_place(g)} does not exist",
+    Check.NO_CLASS_ATTR: lambda g: f"class {_place(g)} has no attribute {g.constant}",
+    Check.TENSOR: lambda g: f"{_place(g)} is a {_tensor_words(g.constant)}",
+    Check.STATE: lambda g: "state of torch is as it was",
+    Check.SAME: lambda g: f"{_place(g)} is {g.constant.name()}",
+    Check.DISTINCT: lambda g: f"{_names(g.constant)} are different objects",
+    Check.DISJOINT: lambda g: f"memory of {_names(g.constant[0])} overlaps that of no other input",
+    Check.OVERLAPS: lambda g: (
+        f"memory of {g.constant[1].name()} starts {g.constant[2]} bytes after {g.constant[0].name()}"
+    ),
+    Check.CELL_EMPTY: lambda g: f"{_place(g)} is unbound",
+    Check.PREDICATE: lambda g: f"{value(g.constant[0])}({_names(g.constant[1])}) holds",
+    Check.ENVIRONMENT: lambda g: f"environment variable {g.constant[0]} is {_variable(g.constant[1])}",
+}
+
+
+def _variable(text: str | None) -> str:
+    return "not set" if text is None else repr(text)
+
+
+def say(guard: Guard) -> str:
+    """One guard in words, with its place in user code: `type of L['x'] is Linear (train.py:41)`."""
+    return _located(_SAYINGS[guard.check](guard), guard)
+
+
+def _located(text: str, guard: Guard) -> str:
+    line = line_of(guard.location)
+    return f"{text} ({line})" if line else text
+
+
+# -- why a guard failed ----------------------------------------------------------------------------------------
+
+
+def _expected(subject: str, expected: object, got: object) -> str:
+    first, second = value(expected), value(got)
+    if isinstance(expected, WeakIdentity):
+        expected = expected.get()
+    if first == second or (expected == got if type(expected) in (int, float, bool) else False):
+        # 1, True and 1.0, or two objects of one name.
+        first, second = f"{first} ({type(expected).__name__})", f"{second} ({type(got).__name__})"
+        if first == second:
+            second = "another one"
+    return f"{subject}: expected {first}, got {second}"
+
+
+def _tensor_failure(guard: Guard, got: Any) -> str:
+    spec, place = guard.constant, _place(guard)
+    if isinstance(got, LookupError) or type(got) is not spec.cls.get():
+        return _expected(f"type of {place}", spec.cls, got if isinstance(got, LookupError) else type(got))
+    for name, expected, found in (
+        ("dtype", spec.dtype, got.dtype),
+        ("device", spec.device, got.device),
+        ("number of dimensions", len(spec.sizes), got.dim()),
+    ):
+        if expected != found:
+            return f"{name} of {place}: expected {expected}, got {found}"
+    for dim, (expected, found) in enumerate(zip(spec.sizes, got.shape, strict=True)):
+        if expected is not None and expected != found:
+            return f"size of {place} at dim {dim}: expected {expected}, got {found}"
+    if spec.requires_grad is not None and spec.requires_grad != got.requires_grad:
+        return f"requires_grad of {place}: expected {spec.requires_grad}, got {got.requires_grad}"
+    keys = _C.dispatch_keys(got)
+    if keys != spec.dispatch_keys:
+        return f"dispatch keys of {place}: expected {spec.dispatch_keys:#x}, got {keys:#x}"
+    for dim, (expected, found) in enumerate(zip(spec.strides or (), got.stride(), strict=False)):
+        if expected is not None and expected != found:
+            return f"stride of {place} at dim {dim}: expected {expected}, got {found}"
+    return f"{place}: expected a {_tensor_words(spec)}, got another tensor"
+
+
+def _state_failure(guard: Guard, got: Any) -> str:
+    if not got:
+        return "state of torch: expected as it was"
+    return "; ".join(_expected(name, before, now) for name, before, now in got)
+
+
+def _length_failure(guard: Guard, got: Any) -> str:
+    found = got if isinstance(got, LookupError) or not hasattr(type(got), "__len__") else len(got)
+    return _expected(f"length of {_place(guard)}", guard.constant, found)
+
+
+def _keys_failure(guard: Guard, got: Any) -> str:
+    found = list(got) if isinstance(got, dict) else got
+    return _expected(f"keys of {_place(guard)}", list(guard.constant), found)
+
+
+def _environment_failure(guard: Guard, got: Any) -> str:
+    name, expected = guard.constant
+    return (
+        f"environment variable {name}: expected {_variable(expected)}, got {_variable(os.environ.get(name))}"
+    )
+
+
+_FAILURES: dict[Check, Callable[[Guard, Any], str]] = {
+    Check.TYPE: lambda g, got: _expected(
+        f"type of {_place(g)}", g.constant, got if isinstance(got, LookupError) else type(got)
+    ),
+    Check.NOT_NONE: lambda g, got: f"{_place(g)}: expected anything but None, got {value(got)}",
+    Check.LENGTH: _length_failure,
+    Check.KEYS: _keys_failure,
+    Check.HAS_KEY: lambda g, got: f"{_key_place(g)}: expected to exist, is missing",
+    Check.NO_KEY: lambda g, got: f"{_key_place(g)}: expected not to exist, is present",
+    Check.NO_CLASS_ATTR: lambda g, got: (
+        f"attribute {g.constant} of class {_place(g)}: expected none, is present"
+    ),
+    Check.TENSOR: _tensor_failure,
+    Check.STATE: _state_failure,
+    Check.SAME: lambda g, got: (
+        f"{_place(g)}: expected the same object as {g.constant.name()}, got another one"
+    ),
+    Check.DISTINCT: lambda g, got: f"{_names(g.constant)}: expected different objects, got one object twice",
+    Check.DISJOINT: lambda g, got: (
+        f"memory of {_names(g.constant[0])}: expected apart from all other inputs, overlaps one"
+    ),
+    Check.OVERLAPS: lambda g, got: (
+        f"memory of {g.constant[1].name()}: expected {g.constant[2]} bytes after the start of "
+        f"{g.constant[0].name()} and overlapping it, is elsewhere"
+    ),
+    Check.CELL_EMPTY: lambda g, got: f"{_place(g)}: expected unbound, has a value",
+    Check.PREDICATE: lambda g, got: f"{value(g.constant[0])}({_names(g.constant[1])}): expected to hold",
+    Check.ENVIRONMENT: _environment_failure,
+}
+
+
+def say_failure(guard: Guard, got: object) -> str:
+    """Why a guard failed, with values.
+
+    Args:
+        guard: the guard.
+        got: what `GuardProgram.failure` found: the value, or a LookupError that says why there is none.
+    """
+    by_check = _FAILURES.get(guard.check)
+    text = by_check(guard, got) if by_check is not None else _expected(_place(guard), guard.constant, got)
+    return _located(text, guard)
+
+
+def failure(program: _C.GuardProgram, guards: Sequence[Guard], record: Record) -> str:
+    """Why a program does not hold for a frame, in words.
+
+    Args:
+        program: lowered from `guards`.
+        guards: in the order of the guard set.
+        record: arguments and namespaces of the frame.
+    """
+    found = program.failure(record.slots, record.globals, record.builtins, record.closure)
+    if found is None:
+        return "no guard fails any more"
+    index, got = found
+    if index < 0:
+        return f"an input of the graph: {value(got)}"
+    return say_failure(guards[index], got)
