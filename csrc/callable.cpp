@@ -176,13 +176,8 @@ static PyObject* call_compiled(PyObject* callable, PyObject* const* args, size_t
         return nullptr;
     }
     if (room.off_depth > 0 || stack == StackRoom::low) return call_natively(self, args, nargsf, keywords);
-    if (captures_on > 0) {
-        // compile inside compile: the outer handle has it.
-        if (HandleObject* outer = active_handle()) {
-            Py_DECREF(outer);
-            return call_natively(self, args, nargsf, keywords);
-        }
-    }
+    // compile inside compile: the outer handle has it.
+    if (captures_entered > 0 && context_is_claimed()) return call_natively(self, args, nargsf, keywords);
     if (PyFunctionObject* function = self->function) {
         auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
         CodeRecord* record = existing_record(code);

@@ -14,6 +14,7 @@ namespace framehook {
 
 __thread ThreadRoom this_thread;
 long captures_on = 0;
+long captures_entered = 0;
 
 // ---- installing and removing -----------------------------------------------------------------------------
 
@@ -81,8 +82,9 @@ void end_capture_off() {
 // in the state itself.
 struct CaptureStateObject {
     PyObject_HEAD
-    HandleObject* handle;  // NULL once capture has ended
+    HandleObject* handle;  // NULL: nothing is captured in this context
     CaptureStateObject* outer;
+    bool has_ended;
 };
 
 static PyTypeObject CaptureStateType = {PyVarObject_HEAD_INIT(nullptr, 0)};
@@ -114,7 +116,7 @@ static CaptureStateObject* live_state() {
         return nullptr;
     }
     auto* state = reinterpret_cast<CaptureStateObject*>(value);
-    while (state != nullptr && state->handle == nullptr) {
+    while (state != nullptr && state->has_ended) {
         CaptureStateObject* outer = state->outer;
         Py_XINCREF(outer);
         Py_DECREF(state);
@@ -127,16 +129,22 @@ HandleObject* active_handle() {
     CaptureStateObject* state = live_state();
     if (state == nullptr) return nullptr;
     HandleObject* handle = state->handle;
-    Py_INCREF(handle);
+    Py_XINCREF(handle);
     Py_DECREF(state);
     return handle;
+}
+
+bool context_is_claimed() {
+    CaptureStateObject* state = live_state();
+    Py_XDECREF(state);
+    return state != nullptr;
 }
 
 struct CaptureTokenObject {
     PyObject_HEAD
     CaptureStateObject* state;  // NULL once closed
     PyObject* variable_token;
-    std::shared_ptr<long>* counted;  // the counter of the thread that entered
+    std::shared_ptr<long>* counted;  // the counter of the thread that entered; NULL without a handle
 };
 
 static PyTypeObject CaptureTokenType = {PyVarObject_HEAD_INIT(nullptr, 0)};
@@ -145,10 +153,14 @@ static PyTypeObject CaptureTokenType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 static void end_capture(CaptureTokenObject* token) {
     CaptureStateObject* state = token->state;
     token->state = nullptr;
-    (**token->counted)--;
-    delete token->counted;
-    token->counted = nullptr;
-    if (--captures_on == 0) remove_hook();
+    captures_entered--;
+    state->has_ended = true;
+    if (token->counted != nullptr) {
+        (**token->counted)--;
+        delete token->counted;
+        token->counted = nullptr;
+        if (--captures_on == 0) remove_hook();
+    }
     Py_CLEAR(state->handle);
     Py_DECREF(state);
 }
@@ -156,8 +168,9 @@ static void end_capture(CaptureTokenObject* token) {
 PyObject* enter_capture(HandleObject* handle) {
     auto* state = PyObject_GC_New(CaptureStateObject, &CaptureStateType);
     if (state == nullptr) return nullptr;
-    Py_INCREF(handle);
+    Py_XINCREF(handle);
     state->handle = handle;
+    state->has_ended = false;
     state->outer = live_state();
     PyObject_GC_Track(state);
     PyObject* variable_token = PyContextVar_Set(active_variable, reinterpret_cast<PyObject*>(state));
@@ -169,11 +182,15 @@ PyObject* enter_capture(HandleObject* handle) {
     }
     token->state = state;
     token->variable_token = variable_token;
-    if (entered_here == nullptr) entered_here = std::make_shared<long>(0);
-    token->counted = new std::shared_ptr<long>(entered_here);
-    ++*entered_here;
-    captures_on++;
-    if (!this_thread.hook_is_suspended) install_hook();
+    token->counted = nullptr;
+    captures_entered++;
+    if (handle != nullptr) {
+        if (entered_here == nullptr) entered_here = std::make_shared<long>(0);
+        token->counted = new std::shared_ptr<long>(entered_here);
+        ++*entered_here;
+        captures_on++;
+        if (!this_thread.hook_is_suspended) install_hook();
+    }
     return reinterpret_cast<PyObject*>(token);
 }
 
@@ -332,8 +349,9 @@ static PyObject* evaluate_frame(PyThreadState* ts, Frame* frame, int throwflag) 
 // ---- functions of the module -----------------------------------------------------------------------------------
 
 static PyObject* py_enter_capture(PyObject*, PyObject* handle) {
+    if (handle == Py_None) return enter_capture(nullptr);
     if (!PyObject_TypeCheck(handle, &HandleType)) {
-        PyErr_Format(PyExc_TypeError, "expected a Handle, not %.200s", Py_TYPE(handle)->tp_name);
+        PyErr_Format(PyExc_TypeError, "expected a Handle or None, not %.200s", Py_TYPE(handle)->tp_name);
         return nullptr;
     }
     return enter_capture(reinterpret_cast<HandleObject*>(handle));
@@ -377,7 +395,8 @@ static PyObject* py_is_hook_installed(PyObject*, PyObject*) { return PyBool_From
 
 PyMethodDef hook_functions[] = {
     {"enter_capture", py_enter_capture, METH_O,
-     "enter_capture(handle) -> CaptureToken\n\nTurn capture on for a handle in the current context."},
+     "enter_capture(handle) -> CaptureToken\n\n"
+     "Turn capture on for a handle in the current context; None turns it off there."},
     {"exit_capture", py_exit_capture, METH_O,
      "exit_capture(token) -> None\n\nEnd what enter_capture() began; a second time does nothing."},
     {"active_handle", py_active_handle, METH_NOARGS,

@@ -29,9 +29,13 @@ extern __thread ThreadRoom this_thread;
 
 // Number of contexts in the process that have capture on.
 extern long captures_on;
+// Number of enter_capture() in the process that have not ended, with a handle or (capture kept off) without.
+extern long captures_entered;
 
 // The handle active in the current context, as a new reference; NULL without an exception if none.
 HandleObject* active_handle();
+// Whether the current context has something to say: an outer handle, or that nothing is captured in it.
+bool context_is_claimed();
 
 enum class StackRoom { ample, low, exhausted };
 StackRoom measure_stack(ThreadRoom& room, char* here);
@@ -54,7 +58,7 @@ class CaptureOff {
     CaptureOff& operator=(const CaptureOff&) = delete;
 };
 
-// Turn capture on for a handle in the current context; the token (a new reference) ends it.
+// Turn capture on for a handle in the current context, or off for NULL; the token (a new reference) ends it.
 PyObject* enter_capture(HandleObject* handle);
 // Ends it; a pending exception survives.
 void exit_capture(PyObject* token);
