@@ -139,12 +139,28 @@ class BoundArguments {
 
 static bool is_looked_up(State state) { return state == State::active || state == State::frozen; }
 
+// The Python function that a call runs and the first argument that it adds.  References are borrowed.
+struct Callee {
+    PyFunctionObject* function;
+    PyObject* self;
+};
+
+// A module or another object with a Python `__call__`: looked up in its class at each call, as the interpreter
+// does, because somebody may have put another one there.
+static Callee callee_of(CompiledCallableObject* self) {
+    if (self->function != nullptr) return {self->function, self->self};
+    static PyObject* call_name = PyUnicode_InternFromString("__call__");
+    PyObject* call = _PyType_Lookup(Py_TYPE(self->target), call_name);
+    if (call == nullptr || !PyFunction_Check(call)) return {nullptr, nullptr};
+    return {reinterpret_cast<PyFunctionObject*>(call), self->target};
+}
+
 // Runs a whole entry without the hook.  False: nothing was run.
-static bool run_directly(CompiledCallableObject* self, CodeRecord* record, HandleCache* cache,
+static bool run_directly(CompiledCallableObject* self, const Callee& callee, CodeRecord* record, HandleCache* cache,
                          PyObject* const* args, Py_ssize_t positional, PyObject* keywords, PyObject** result) {
-    PyFunctionObject* function = self->function;
+    PyFunctionObject* function = callee.function;
     BoundArguments bound(record);
-    if (!bound.bind(function, self->self, args, positional, keywords)) return false;
+    if (!bound.bind(function, callee.self, args, positional, keywords)) return false;
     FrameContext frame{self->handle, function->func_globals, function->func_builtins, function->func_closure,
                        reinterpret_cast<PyObject*>(function)};
     Found found;
@@ -167,6 +183,28 @@ static PyObject* call_natively(CompiledCallableObject* self, PyObject* const* ar
     return PyObject_Vectorcall(self->target, args, static_cast<size_t>(PyVectorcall_NARGS(nargsf)), keywords);
 }
 
+enum class Next { done, capture, eager };
+
+static Next try_entries(CompiledCallableObject* self, const Callee& callee, PyObject* const* args,
+                        Py_ssize_t positional, PyObject* keywords, PyObject** result) {
+    auto* code = reinterpret_cast<PyCodeObject*>(callee.function->func_code);
+    CodeRecord* record = existing_record(code);
+    HandleCache* cache = record == nullptr ? nullptr : record->find(self->handle);
+    if (cache != nullptr && cache->whole_entries > 0 && is_looked_up(record->state) && is_looked_up(cache->state) &&
+        !frame_is_observed(PyThreadState_Get(), code)) {
+        Py_INCREF(code);
+        bool done = run_directly(self, callee, record, cache, args, positional, keywords, result);
+        Py_DECREF(code);
+        return done ? Next::done : Next::capture;
+    }
+    if (record == nullptr) record = record_of(code);
+    if (record == nullptr) return Next::done;
+    if (cache == nullptr) cache = cache_of(record, self->handle);
+    cache->is_root = true;
+    bool is_off = record->state == State::skip_recursive || cache->state == State::skip_recursive;
+    return is_off ? Next::eager : Next::capture;
+}
+
 static PyObject* call_compiled(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* keywords) {
     auto* self = reinterpret_cast<CompiledCallableObject*>(callable);
     ThreadRoom& room = this_thread;
@@ -178,26 +216,15 @@ static PyObject* call_compiled(PyObject* callable, PyObject* const* args, size_t
     if (room.off_depth > 0 || stack == StackRoom::low) return call_natively(self, args, nargsf, keywords);
     // compile inside compile: the outer handle has it.
     if (captures_entered > 0 && context_is_claimed()) return call_natively(self, args, nargsf, keywords);
-    if (PyFunctionObject* function = self->function) {
-        auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
-        CodeRecord* record = existing_record(code);
-        HandleCache* cache = record == nullptr ? nullptr : record->find(self->handle);
-        if (cache != nullptr && cache->whole_entries > 0 && is_looked_up(record->state) &&
-            is_looked_up(cache->state) && !frame_is_observed(PyThreadState_Get(), code)) {
-            PyObject* result = nullptr;
-            Py_INCREF(code);  // a fallback guard may run Python that assigns __code__
-            bool done = run_directly(self, record, cache, args, PyVectorcall_NARGS(nargsf), keywords, &result);
-            Py_DECREF(code);
-            if (done) return result;
-        } else {
-            if (record == nullptr) record = record_of(code);
-            if (record == nullptr) return nullptr;
-            if (cache == nullptr) cache = cache_of(record, self->handle);
-            cache->is_root = true;
-            if (record->state == State::skip_recursive || cache->state == State::skip_recursive) {
-                return call_natively(self, args, nargsf, keywords);
-            }
-        }
+    Callee callee = callee_of(self);
+    if (callee.function != nullptr) {
+        PyObject* result = nullptr;
+        // A fallback guard may run Python that replaces the function in its class, or its __code__.
+        Py_INCREF(callee.function);
+        Next next = try_entries(self, callee, args, PyVectorcall_NARGS(nargsf), keywords, &result);
+        Py_DECREF(callee.function);
+        if (next == Next::done) return result;
+        if (next == Next::eager) return call_natively(self, args, nargsf, keywords);
     }
     PyObject* token = enter_capture(self->handle);
     if (token == nullptr) return nullptr;
