@@ -6,6 +6,7 @@ The tracer knows `graph_break`, `is_compiling` and `disable` by identity, and as
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Mapping
 from types import FunctionType, TracebackType
@@ -135,7 +136,11 @@ def disable(fn: Any = None, *, recursive: bool = True) -> Any:
     if not callable(fn):
         raise TypeError(f"framehook.disable() takes a callable, not {type(fn).__name__} ({fn!r})")
     if recursive:
-        return fn if isinstance(fn, _C.DisabledCallable) else _C.DisabledCallable(fn)
+        if isinstance(fn, _C.DisabledCallable):
+            return fn
+        # What objects keep in their dict describes them, not the call.
+        updated = functools.WRAPPER_UPDATES if isinstance(fn, FunctionType) else ()
+        return functools.update_wrapper(_C.DisabledCallable(fn), fn, updated=updated)
     function = getattr(fn, "__func__", fn)
     if not isinstance(function, FunctionType):
         raise TypeError(f"disable(recursive=False) takes a Python function, not {type(fn).__name__} ({fn!r})")

@@ -99,6 +99,11 @@ def decide(handle: Handle, state: CodeState, record: _C.FrameRecord) -> tuple[De
     return Decision.COMPILE, ""
 
 
+def remember_eager(state: CodeState, program: _C.GuardProgram) -> None:
+    """Under the conditions of `program` the frame stays eager without being traced again."""
+    state.eager_programs.append(program)
+
+
 def stay_eager(handle: Handle, state: CodeState, reason: str) -> None:
     """Do not compile this code again; what it calls may still be captured."""
     state.eager_reason = reason
