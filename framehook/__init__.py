@@ -1,1 +1,56 @@
-"""framehook: a compiler front end for PyTorch that hooks CPython's frame evaluation."""
+"""framehook: a compiler front end for PyTorch that hooks CPython's frame evaluation.
+
+The public names, and nothing else.
+"""
+
+from framehook import native as _native  # first: says so if the extension does not fit  # isort: skip
+from framehook import backends, errors, events, testing
+from framehook.api import capture, compile, reset, stats
+from framehook.config import config
+from framehook.directives import (
+    allow_in_graph,
+    disable,
+    disallow_in_graph,
+    graph_break,
+    is_compiling,
+    mark_dynamic,
+    mark_static,
+)
+from framehook.errors import (
+    BackendError,
+    BackendOptionError,
+    BuildMismatchError,
+    FramehookError,
+    GraphBreakError,
+    UnknownBackendError,
+)
+from framehook.observe.logs import set_logs
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BackendError",
+    "BackendOptionError",
+    "BuildMismatchError",
+    "FramehookError",
+    "GraphBreakError",
+    "UnknownBackendError",
+    "__version__",
+    "allow_in_graph",
+    "backends",
+    "capture",
+    "compile",
+    "config",
+    "disable",
+    "disallow_in_graph",
+    "errors",
+    "events",
+    "graph_break",
+    "is_compiling",
+    "mark_dynamic",
+    "mark_static",
+    "reset",
+    "set_logs",
+    "stats",
+    "testing",
+]

@@ -64,14 +64,15 @@ def _compile(handle: Handle, state: CodeState, record: _C.FrameRecord) -> _C.Ent
     try:
         clock.time("imports", _first_imports)
         capture = clock.time("trace", lambda: trace.trace_frame(record, handle.options))
+        planned = clock.time("codegen", lambda: codegen.plan(capture))
         _report_break(handle, state, capture.graph_break)
         if not _is_worth_it(handle, capture):
             program = lowering.lower(capture.guards, ())
             policy.remember_eager(state, program)
             return _end(handle, state, clock, "eager", _too_small(handle, capture))
         run_graph, guards = clock.time("backend", lambda: _run_backend(handle, capture))
-        code = clock.time("codegen", lambda: codegen.emit(capture, run_graph))
-        entry = clock.time("codegen", lambda: _add_entry(handle, state, record, capture, guards, code))
+        code = clock.time("codegen", lambda: codegen.emit(planned, run_graph))
+        entry = clock.time("codegen", lambda: _add_entry(handle, state, record, planned, guards, code))
     except trace.Unsupported as unsupported:
         _report_break(handle, state, unsupported.graph_break)
         policy.stay_eager(handle, state, unsupported.graph_break.reason)
@@ -143,16 +144,16 @@ def _add_entry(
     handle: Handle,
     state: CodeState,
     record: _C.FrameRecord,
-    capture: trace.Capture,
+    planned: codegen.Plan,
     guards: GuardSet,
     code: CodeType,
 ) -> _C.Entry:
-    inputs: Sequence[Source] = [each.source for each in capture.inputs]
-    program = lowering.lower(guards, inputs)
+    capture = planned.capture
+    program = lowering.lower(guards, planned.sources())
     entry = _C.Entry(
         program,
         code,
-        takes_inputs=capture.graph is not None,
+        takes_inputs=True,
         is_whole=capture.graph_break is None,
         payload=EntryNotes(state, list(guards), capture.operations),
     )

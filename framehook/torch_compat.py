@@ -234,6 +234,37 @@ def restore_state(state: TorchState) -> None:
         torch._C._set_grad_enabled(state.grad_enabled)
 
 
+StateCalls = list[tuple[Callable[..., Any], tuple[Any, ...]]]
+
+
+def autocast_difference(entry: TorchState, nesting: int, is_cache_enabled: bool) -> tuple[StateCalls, StateCalls]:
+    """Return the calls that lead from the present autocast state back to `entry`, and those that lead here.
+
+    `nesting` is how much deeper autocast regions are nested now; `is_cache_enabled` is what the traced program
+    set (tracing itself keeps the cache off).  Setters: `torch.set_autocast_enabled`, `set_autocast_dtype`,
+    `set_autocast_cache_enabled`, `autocast_increment_nesting`.  Checked: 2.13.0.
+    """
+    back: StateCalls = []
+    here: StateCalls = []
+    for state in entry.autocast:
+        is_enabled = torch.is_autocast_enabled(state.device)
+        dtype = torch.get_autocast_dtype(state.device)
+        if is_enabled != state.is_enabled:
+            back.append((torch.set_autocast_enabled, (state.device, state.is_enabled)))
+            here.append((torch.set_autocast_enabled, (state.device, is_enabled)))
+        if dtype != state.dtype:
+            back.append((torch.set_autocast_dtype, (state.device, state.dtype)))
+            here.append((torch.set_autocast_dtype, (state.device, dtype)))
+    if is_cache_enabled != entry.autocast_cache:
+        back.append((torch.set_autocast_cache_enabled, (entry.autocast_cache,)))
+        here.append((torch.set_autocast_cache_enabled, (is_cache_enabled,)))
+    deeper, shallower = torch.autocast_increment_nesting, torch.autocast_decrement_nesting
+    for _ in range(abs(nesting)):
+        back.append((shallower if nesting > 0 else deeper, ()))
+        here.append((deeper if nesting > 0 else shallower, ()))
+    return back, here
+
+
 def set_grad_enabled(is_enabled: bool) -> None:
     """Set grad mode; `torch._C._set_grad_enabled` is also the form that graphs carry.
 

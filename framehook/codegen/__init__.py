@@ -1,0 +1,11 @@
+"""Code generation: from a capture to the code object that takes the frame's place.
+
+`plan` finds out what the graph must hand out and closes the graph; `emit` writes the code once the backend has
+compiled it.
+"""
+
+from __future__ import annotations
+
+from framehook.codegen.frame_code import Plan, emit, plan
+
+__all__ = ["Plan", "emit", "plan"]

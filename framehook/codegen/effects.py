@@ -1,0 +1,139 @@
+"""Replaying side effects: what the frame changed outside of itself, made real after the graph has run."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+from framehook.codegen.emitter import Emitter, NotRebuildable, store_attribute
+from framehook.source import GlobalsSource
+from framehook.values.base import LazyValue, Value
+from framehook.values.functions import CellValue, GlobalsView
+from framehook.values.mappings import DictValue, SetValue
+from framehook.values.objects import ObjectValue, is_data_descriptor
+from framehook.values.sequences import ListValue
+
+
+def replay(e: Emitter, effect: Any) -> None:
+    """Emit what brings one changed object into its final state."""
+    replayer = _REPLAYERS.get(type(effect))
+    if replayer is None:
+        raise NotRebuildable(f"a change of {effect!r} cannot be replayed")
+    replayer(e, effect)
+
+
+def _owner(e: Emitter, value: Value) -> Callable[[], None]:
+    assert value.source is not None
+    return functools.partial(e.emit_source, value.source)
+
+
+def _list(e: Emitter, value: ListValue) -> None:
+    e.call(
+        list.__setitem__,
+        _owner(e, value),
+        e.const(slice(None)),
+        lambda: e.emit_items(value.items),
+    )
+    e.builder.pop_top()
+
+
+def _is_original(value: DictValue, key: Any, item: Value) -> bool:
+    return isinstance(item, LazyValue) and value.source is not None and item.source is value.source.item(key)
+
+
+def _dict(e: Emitter, value: DictValue) -> None:
+    assert value.original_keys is not None
+    owner = _owner(e, value)
+    kept = list(value.original_keys)
+    now = list(value.items)
+    if now[: len(kept)] != kept:
+        e.call(value.cls.clear, owner)
+        e.builder.pop_top()
+        kept = []
+    for known, (key, item) in value.items.items():
+        if known in kept and _is_original(value, known, item):
+            continue
+        e.call(
+            value.cls.__setitem__, owner, functools.partial(e.emit, key), functools.partial(e.emit, item)
+        )
+        e.builder.pop_top()
+
+
+def _set(e: Emitter, value: SetValue) -> None:
+    owner = _owner(e, value)
+    e.call(set.clear, owner)
+    e.builder.pop_top()
+    e.call(set.update, owner, lambda: e.emit_items(list(value.elements.values())))
+    e.builder.pop_top()
+
+
+def _object(e: Emitter, value: ObjectValue) -> None:
+    owner = _owner(e, value)
+    plain = value.cls.__setattr__ is object.__setattr__
+    for name in value.stored:
+        item = value.attrs.get(name)
+        raw = inspect.getattr_static(value.cls, name, None)
+        if raw is not None and is_data_descriptor(raw) and not isinstance(raw, types.MemberDescriptorType):
+            # The frame stored past the descriptor, through `__dict__`.
+            if item is None:
+                e.call(dict.pop, lambda: (owner(), e.builder.load_attr("__dict__"))[1], e.const(name))
+                e.builder.pop_top()
+            else:
+                e.emit(item)
+                owner()
+                e.builder.load_attr("__dict__")
+                e.builder.load_const(name)
+                e.builder.emit("STORE_SUBSCR")
+        elif item is None:
+            e.call(object.__delattr__, owner, e.const(name))
+            e.builder.pop_top()
+        elif plain:
+            e.emit(item)
+            owner()
+            e.builder.store_attr(name)
+        else:
+            store_attribute(e, owner, name, item)
+
+
+def _cell(e: Emitter, value: CellValue) -> None:
+    owner = _owner(e, value)
+    if value.contents is None:
+        owner()
+        e.builder.emit("DELETE_ATTR", "cell_contents")
+    else:
+        e.emit(value.contents)
+        owner()
+        e.builder.store_attr("cell_contents")
+
+
+def _globals(e: Emitter, view: GlobalsView) -> None:
+    is_own = isinstance(view.source, GlobalsSource)
+
+    def namespace() -> None:
+        if is_own:
+            e.call(globals)
+        else:
+            e.emit_source(view.source)
+
+    for name, item in view.stored.items():
+        if item is None:
+            e.call(dict.pop, namespace, e.const(name), e.const(None))
+            e.builder.pop_top()
+        else:
+            e.emit(item)
+            namespace()
+            e.builder.load_const(name)
+            e.builder.emit("STORE_SUBSCR")
+
+
+_REPLAYERS: dict[type, Callable[[Emitter, Any], None]] = {
+    ListValue: _list,
+    DictValue: _dict,
+    SetValue: _set,
+    ObjectValue: _object,
+    CellValue: _cell,
+    GlobalsView: _globals,
+}

@@ -1,0 +1,496 @@
+"""Emitting symbolic values: bytecode that leaves the real object on the stack.
+
+`EMITTERS` maps a class of values to its emitter.  Objects from outside come from the list that the guard program
+hands over; objects made inside the frame are built once and kept in hidden variables, so that aliases stay
+aliases.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+from framehook.bytecode.assemble import CodeBuilder
+from framehook.source import LocalSource, ObjectSource, Source
+from framehook.trace.capture import Capture
+from framehook.values.base import ConstantValue, LazyValue, MethodOfConstant, Value, is_constant
+from framehook.values.functions import (
+    BoundMethodValue,
+    CellValue,
+    FunctionGet,
+    NestedFunctionValue,
+)
+from framehook.values.iterators import ComposedIterator, ConstantIterator, ListedIterator
+from framehook.values.mappings import DictValue, DictView, SetValue
+from framehook.values.objects import (
+    CallableValue,
+    ClassValue,
+    ExceptionValue,
+    InstanceDictValue,
+    ObjectValue,
+    SuperMethod,
+)
+from framehook.values.sequences import BuiltinMethod, ListValue, SequenceIterator, SliceValue, TupleValue
+from framehook.values.tensor import TensorValue
+
+#: Containers with more elements are built in pieces, as every element takes a stack slot.
+_PIECE = 500
+
+
+class NotRebuildable(Exception):
+    """A value has no equivalent that bytecode could make (a running generator)."""
+
+
+class Emitter:
+    """One pass over what a generated function has to bring about.
+
+    A first pass with `outputs` and `extras` empty finds them; the second writes the code.
+    """
+
+    def __init__(self, capture: Capture, builder: CodeBuilder) -> None:
+        self.capture = capture
+        self.builder = builder
+        self.outputs: dict[int, TensorValue] = {}
+        self.extras: dict[Source, int] = {}
+        self.memo: dict[int, str] = {}
+        self.hidden: list[str] = []
+        self._in_progress: set[int] = set()
+        self._keep: list[Any] = []
+
+    # -- pieces --------------------------------------------------------------------------------------
+    def new_variable(self) -> str:
+        """The name of a new hidden variable."""
+        name = f".m{len(self.hidden)}"
+        self.hidden.append(name)
+        return name
+
+    def keep_top(self) -> str:
+        """Copy the top of the stack into a hidden variable and return its name."""
+        name = self.new_variable()
+        self.builder.copy()
+        self.builder.store_fast(name)
+        return name
+
+    def call(self, fn: Any, *parts: Callable[[], None]) -> None:
+        """Emit a call of a constant function; each part emits one argument."""
+        self.builder.begin_call(lambda: self.builder.load_const(fn))
+        for part in parts:
+            part()
+        self.builder.call(len(parts))
+
+    def call_values(self, fn: Any, *values: Value) -> None:
+        """Emit a call of a constant function with values."""
+        self.call(fn, *(functools.partial(self.emit, value) for value in values))
+
+    def const(self, obj: Any) -> Callable[[], None]:
+        """An argument that is a constant."""
+        return lambda: self.builder.load_const(obj)
+
+    def emit_source(self, source: Source) -> None:
+        """Push the object at a source."""
+        if isinstance(source, LocalSource):
+            self.builder.load_fast(source.key)
+            return
+        if isinstance(source, ObjectSource):
+            obj = source.get()
+            if isinstance(obj, types.BuiltinFunctionType) or (
+                isinstance(obj, type) and not obj.__flags__ & (1 << 9)
+            ):
+                self.builder.load_const(obj)
+                return
+        position = self.extras.setdefault(source, len(self.extras))
+        self.builder.load_fast(f".x{position}")
+
+    def emit(self, value: Value) -> None:
+        """Push the object that a value stands for."""
+        if isinstance(value, LazyValue):
+            if value.actual is None:
+                if is_constant(value.obj) and isinstance(value.source, ObjectSource):
+                    self.builder.load_const(value.obj)
+                else:
+                    self.emit_source(value.source)
+                return
+            value = value.actual
+        if isinstance(value, ConstantValue):
+            self._emit_constant(value)
+            return
+        if value.source is not None:
+            self.emit_source(value.source)
+            return
+        name = self.memo.get(id(value))
+        if name is not None:
+            self.builder.load_fast(name)
+            return
+        emitter = EMITTERS.get(type(value))
+        if emitter is None:
+            raise NotRebuildable(f"{value.describe()} cannot be rebuilt")
+        if id(value) in self._in_progress:
+            raise NotRebuildable("a container that contains itself cannot be rebuilt")
+        self._in_progress.add(id(value))
+        self._keep.append(value)
+        emitter(self, value)
+        self._in_progress.discard(id(value))
+        if type(value) not in _STATELESS and id(value) not in self.memo:
+            self.memo[id(value)] = self.keep_top()
+
+    def remember(self, value: Value) -> None:
+        """Keep the object on the stack under a value that is still being built (for cycles)."""
+        self.memo[id(value)] = self.keep_top()
+
+    def _emit_constant(self, value: ConstantValue) -> None:
+        # The very object matters where it is not a singleton: `f(s) is s`.
+        if value.source is not None and type(value.value) not in _SINGLETON_TYPES:
+            self.emit_source(value.source)
+        else:
+            self.builder.load_const(value.value)
+
+    def emit_items(self, values: list[Value]) -> None:
+        """Push a list of the values."""
+        if len(values) <= _PIECE:
+            for item in values:
+                self.emit(item)
+            self.builder.build_list(len(values))
+            return
+        self.builder.build_list(0)
+        for start in range(0, len(values), _PIECE):
+            piece = values[start : start + _PIECE]
+            for item in piece:
+                self.emit(item)
+            self.builder.build_tuple(len(piece))
+            self.builder.emit("LIST_EXTEND", 1)
+
+
+_SINGLETON_TYPES = frozenset({type(None), bool, type(Ellipsis), type(NotImplemented)})
+
+
+def _list(e: Emitter, value: ListValue) -> None:
+    e.emit_items(value.items)
+
+
+def _tuple(e: Emitter, value: TupleValue) -> None:
+    if value.cls is not tuple:
+        e.call(value.cls, lambda: _plain_tuple(e, value))
+    else:
+        _plain_tuple(e, value)
+
+
+def _plain_tuple(e: Emitter, value: TupleValue) -> None:
+    if len(value.items) > _PIECE:
+        e.call(tuple, lambda: e.emit_items(value.items))
+        return
+    for item in value.items:
+        e.emit(item)
+    e.builder.build_tuple(len(value.items))
+
+
+def _dict(e: Emitter, value: DictValue) -> None:
+    if value.cls is dict:
+        _plain_dict(e, value)
+        return
+    # defaultdict takes its factory first.
+    parts: list[Callable[[], None]] = []
+    if value.default_factory is not None:
+        factory = value.default_factory
+        parts.append(lambda: e.emit(factory))
+    elif value.cls.__name__ == "defaultdict":
+        parts.append(e.const(None))
+    e.call(value.cls, *parts, lambda: _plain_dict(e, value))
+
+
+def _plain_dict(e: Emitter, value: DictValue) -> None:
+    rows = list(value.items.values())
+    first = rows[: _PIECE // 2]
+    for key, item in first:
+        e.emit(key)
+        e.emit(item)
+    e.builder.build_map(len(first))
+    for start in range(len(first), len(rows), _PIECE // 2):
+        piece = rows[start : start + _PIECE // 2]
+        for key, item in piece:
+            e.emit(key)
+            e.emit(item)
+        e.builder.build_map(len(piece))
+        e.builder.emit("DICT_UPDATE", 1)
+
+
+def _view(e: Emitter, value: DictView) -> None:
+    e.builder.begin_call(lambda: (e.emit(value.mapping), e.builder.load_attr(value.kind))[1])
+    e.builder.call(0)
+
+
+def _set(e: Emitter, value: SetValue) -> None:
+    e.call(value.cls, lambda: e.emit_items(list(value.elements.values())))
+
+
+def _slice(e: Emitter, value: SliceValue) -> None:
+    e.call_values(slice, *value.parts)
+
+
+def _function(e: Emitter, value: NestedFunctionValue) -> None:
+    none = ConstantValue(None)
+    is_own = value.globals is e.capture.frame.globals
+
+    def namespace() -> None:
+        if is_own:
+            e.call(globals)
+        else:
+            e.emit_source(value.globals.source)
+
+    e.call(
+        types.FunctionType,
+        e.const(value.code),
+        namespace,
+        lambda: e.emit(value.name),
+        lambda: e.emit(value.defaults or none),
+        lambda: e.emit(value.closure or none),
+    )
+    e.remember(value)
+    _store(e, "__qualname__", value.qualname)
+    if value.kwdefaults is not None:
+        _store(e, "__kwdefaults__", value.kwdefaults)
+    for name, item in value.attrs.items():
+        if item is not None:
+            _store(e, name, item)
+
+
+def _store(e: Emitter, name: str, item: Value) -> None:
+    """Set an attribute of the object on top of the stack, which stays."""
+    owner = e.keep_top()
+    e.emit(item)
+    e.builder.load_fast(owner)
+    e.builder.store_attr(name)
+
+
+def _cell(e: Emitter, value: CellValue) -> None:
+    e.call(types.CellType)
+    e.remember(value)
+    if value.contents is not None:
+        _store(e, "cell_contents", value.contents)
+
+
+def _bound_method(e: Emitter, value: BoundMethodValue) -> None:
+    e.call_values(types.MethodType, value.fn, value.owner)
+
+
+def _builtin_method(e: Emitter, value: BuiltinMethod) -> None:
+    e.emit(value.owner)
+    e.builder.load_attr(value.name)
+
+
+def _super_method(e: Emitter, value: SuperMethod) -> None:
+    descriptor = value.base.__dict__[value.name]
+    e.call(descriptor.__get__, lambda: e.emit(value.owner))
+
+
+def _constant_method(e: Emitter, value: MethodOfConstant) -> None:
+    e.emit(value.owner)
+    e.builder.load_attr(value.name)
+
+
+def _function_get(e: Emitter, value: FunctionGet) -> None:
+    e.emit(value.fn)
+    e.builder.load_attr("__get__")
+
+
+def _callable(e: Emitter, value: CallableValue) -> None:
+    e.builder.load_const(value.fn)
+
+
+def _instance_dict(e: Emitter, value: InstanceDictValue) -> None:
+    e.emit(value.owner)
+    e.builder.load_attr("__dict__")
+
+
+def _tensor(e: Emitter, value: TensorValue) -> None:
+    e.outputs.setdefault(id(value), value)
+    position = list(e.outputs).index(id(value))
+    e.builder.load_fast(f".g{position}")
+
+
+def _object(e: Emitter, value: ObjectValue) -> None:
+    cls = value.cls
+    if cls is functools.partial:
+        _partial(e, value)
+        return
+    base = value.base
+    own_class = functools.partial(_class, e, cls)
+    if base is None:
+        e.call(object.__new__, own_class)
+    elif isinstance(base, TupleValue):
+        e.call(tuple.__new__, own_class, lambda: _plain_tuple(e, base))
+    else:
+        e.call(base.python_type().__new__, own_class)
+    e.remember(value)
+    if base is not None and not isinstance(base, TupleValue):
+        e.memo[id(base)] = e.memo[id(value)]
+        _fill(e, value, base)
+    _attributes(e, value)
+
+
+def _class(e: Emitter, cls: type) -> None:
+    e.emit_source(class_source(e, cls))
+
+
+def class_source(e: Emitter, cls: type) -> Source:
+    """The absolute source of a class, one per capture."""
+    found = e.capture.absolute.get(id(cls))
+    if found is None:
+        found = e.capture.absolute[id(cls)] = ObjectSource(cls, None)
+    return found
+
+
+def _fill(e: Emitter, value: ObjectValue, base: Value) -> None:
+    """Put the contents into the object on top of the stack, by the builtin base's own methods."""
+    owner = e.memo[id(value)]
+    load = functools.partial(e.builder.load_fast, owner)
+    if isinstance(base, DictValue):
+        for key, item in base.items.values():
+            e.call(
+                base.cls.__setitem__, load, functools.partial(e.emit, key), functools.partial(e.emit, item)
+            )
+            e.builder.pop_top()
+    elif isinstance(base, ListValue):
+        e.call(list.extend, load, lambda: e.emit_items(base.items))
+        e.builder.pop_top()
+    elif isinstance(base, SetValue):
+        e.call(set.update, load, lambda: e.emit_items(list(base.elements.values())))
+        e.builder.pop_top()
+
+
+def _attributes(e: Emitter, value: ObjectValue) -> None:
+    """Set the attributes of the object on top of the stack, which stays."""
+    owner = e.memo[id(value)]
+    plain = value.cls.__setattr__ is object.__setattr__
+    for name in value.stored:
+        item = value.attrs.get(name)
+        if item is None:
+            continue
+        if plain:
+            e.emit(item)
+            e.builder.load_fast(owner)
+            e.builder.store_attr(name)
+        else:
+            store_attribute(e, functools.partial(e.builder.load_fast, owner), name, item)
+
+
+def store_attribute(e: Emitter, load_owner: Callable[[], None], name: str, item: Value) -> None:
+    """Set an attribute past the class's own `__setattr__`."""
+    e.call(object.__setattr__, load_owner, e.const(name), lambda: e.emit(item))
+    e.builder.pop_top()
+
+
+def _partial(e: Emitter, value: ObjectValue) -> None:
+    fn, args, keywords = (value.attrs[name] for name in ("func", "args", "keywords"))
+    assert fn is not None and args is not None and keywords is not None
+    e.builder.begin_call(lambda: e.builder.load_const(functools.partial))
+    e.builder.build_list(0)
+    e.emit(fn)
+    e.builder.emit("LIST_APPEND", 1)
+    e.emit(args)
+    e.builder.emit("LIST_EXTEND", 1)
+    e.builder.emit("LIST_TO_TUPLE")
+    e.emit(keywords)
+    e.builder.call_function_ex(has_kwargs=True)
+
+
+def _exception(e: Emitter, value: ExceptionValue) -> None:
+    e.call(
+        value.cls.__new__,
+        functools.partial(_class, e, value.cls),
+        *(functools.partial(e.emit, item) for item in value.args),
+    )
+    e.remember(value)
+    for name, item in (("__context__", value.context), ("__cause__", value.cause)):
+        if not (isinstance(item, ConstantValue) and item.value is None) or (
+            name == "__cause__" and value.suppress_context
+        ):
+            _store(e, name, item)
+    _attributes(e, value)
+
+
+def _sequence_iterator(e: Emitter, value: SequenceIterator) -> None:
+    if value.done:
+        e.call(iter, lambda: e.builder.build_tuple(0))
+        return
+    e.call(iter, lambda: e.emit(value.sequence))
+    _advance(e, value.position)
+
+
+def _advance(e: Emitter, position: int) -> None:
+    """Advance the iterator on top of the stack, which stays."""
+    if position:
+        owner = e.keep_top()
+        e.builder.begin_call(lambda: (e.builder.load_fast(owner), e.builder.load_attr("__setstate__"))[1])
+        e.builder.load_const(position)
+        e.builder.call(1)
+        e.builder.pop_top()
+
+
+def _constant_iterator(e: Emitter, value: ConstantIterator) -> None:
+    if isinstance(value.iterable, range):
+        e.call(iter, e.const(value.iterable[value.position :]))
+        return
+    e.call(iter, e.const(value.iterable))
+    _advance(e, value.position)
+
+
+def _skip(iterable: Any, count: int) -> Any:
+    iterator = iter(iterable)
+    for _ in range(count):
+        next(iterator)
+    return iterator
+
+
+def _listed_iterator(e: Emitter, value: ListedIterator) -> None:
+    if value.origin is not None:
+        e.call(_skip, functools.partial(e.emit, value.origin), e.const(value.position))
+        return
+    if value.cls not in (type(iter(())), reversed):
+        raise NotRebuildable(f"{value.describe()} cannot be rebuilt")
+    rest = value.elements[value.position :]
+    if value.cls is reversed:
+        e.call(reversed, lambda: e.emit_items(rest[::-1]))
+    else:
+        e.call(iter, lambda: _plain_tuple(e, TupleValue(rest)))
+
+
+def _composed_iterator(e: Emitter, value: ComposedIterator) -> None:
+    if value.started and value.cls not in (zip, map, filter, enumerate):
+        raise NotRebuildable(f"{value.describe()} that has begun cannot be rebuilt")
+    if value.is_strict:
+        raise NotRebuildable("zip(strict=True) that has begun cannot be rebuilt")
+    e.call_values(value.cls, *value.parts)
+
+
+EMITTERS: dict[type, Callable[[Emitter, Any], None]] = {
+    ListValue: _list,
+    TupleValue: _tuple,
+    DictValue: _dict,
+    DictView: _view,
+    SetValue: _set,
+    SliceValue: _slice,
+    NestedFunctionValue: _function,
+    CellValue: _cell,
+    BoundMethodValue: _bound_method,
+    BuiltinMethod: _builtin_method,
+    SuperMethod: _super_method,
+    MethodOfConstant: _constant_method,
+    FunctionGet: _function_get,
+    CallableValue: _callable,
+    ClassValue: _callable,
+    InstanceDictValue: _instance_dict,
+    TensorValue: _tensor,
+    ObjectValue: _object,
+    ExceptionValue: _exception,
+    SequenceIterator: _sequence_iterator,
+    ConstantIterator: _constant_iterator,
+    ListedIterator: _listed_iterator,
+    ComposedIterator: _composed_iterator,
+}
+
+#: Values that are built anew wherever they are needed: nobody can tell, or they are in a variable already.
+_STATELESS = frozenset({TensorValue, CallableValue, ClassValue, MethodOfConstant})
+
+__all__ = ["EMITTERS", "Emitter", "NotRebuildable", "store_attribute"]

@@ -1,0 +1,8 @@
+"""Tracing: from a frame record to a capture."""
+
+from __future__ import annotations
+
+from framehook.trace.capture import Capture, GraphBreak, Unsupported
+from framehook.trace.session import trace_frame
+
+__all__ = ["Capture", "GraphBreak", "Unsupported", "trace_frame"]

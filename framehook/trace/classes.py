@@ -1,0 +1,185 @@
+"""Classes: looking attributes up along the MRO, and making instances."""
+
+from __future__ import annotations
+
+import abc
+import collections
+import enum
+import types
+from collections.abc import Sequence
+from typing import Any
+
+from framehook.guards.guard import Check
+from framehook.source import Source
+from framehook.values.base import ConstantValue, Value, is_constant
+from framehook.values.mappings import DictValue, SetValue
+from framehook.values.objects import MISSING, ClassValue, ExceptionValue, ObjectValue
+from framehook.values.sequences import ListValue, TupleValue, drain
+
+_IMMUTABLE_CLASS = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: nobody can change its attributes
+
+
+def is_mutable_class(cls: type) -> bool:
+    """Whether user code can set attributes of the class."""
+    return not cls.__flags__ & _IMMUTABLE_CLASS
+
+
+class ClassLookup:
+    """Class attributes as one trace sees them, each guarded once."""
+
+    def __init__(self, tr: Any) -> None:
+        self.tr = tr
+        self._raw: dict[tuple[type, str], Any] = {}
+        self._values: dict[tuple[type, str], Value] = {}
+
+    def raw(self, cls: type, name: str) -> Any:
+        """The raw attribute along the MRO, or MISSING; guarded."""
+        key = (cls, name)
+        found = self._raw.get(key)
+        if found is None:
+            found = MISSING
+            for base in cls.__mro__:
+                namespace = base.__dict__
+                if name in namespace:
+                    found = namespace[name]
+                    break
+            self._raw[key] = found
+            if is_mutable_class(cls):
+                self._guard(cls, name, found)
+        return found
+
+    def _guard(self, cls: type, name: str, raw: Any) -> None:
+        tr = self.tr
+        source = tr.absolute(cls, None)
+        if raw is MISSING:
+            tr.guard(source, Check.NO_CLASS_ATTR, name)
+        elif is_constant(raw):
+            tr.guard(source.class_attr(name), Check.EQUALS, raw)
+        elif hasattr(type(raw), "__get__"):
+            tr.guard(source.class_attr(name), Check.IDENTITY, raw)
+        else:
+            tr.guard(source.class_attr(name), Check.TYPE, type(raw))
+
+    def value(self, cls: type, name: str) -> Value:
+        """The raw attribute as a value; the caller knows that there is one."""
+        key = (cls, name)
+        value = self._values.get(key)
+        if value is None:
+            raw = self.raw(cls, name)
+            tr = self.tr
+            source: Source = tr.absolute(cls, None).class_attr(name)
+            if hasattr(type(raw), "__get__") or not is_mutable_class(cls):
+                # Its identity is guarded already.
+                source = tr.absolute(raw, source)
+            value = self._values[key] = tr.lazy_or_raw(raw, source)
+        return value
+
+    def super_value(self, start: type, bases: Sequence[type], owner: type, name: str) -> Value:
+        """The attribute that `super()` finds on `owner`; none of the classes before it may get one."""
+        tr = self.tr
+        for base in bases:
+            if base is owner:
+                break
+            if is_mutable_class(base):
+                tr.guard(tr.absolute(base, None).member("__dict__"), Check.NO_KEY, name)
+        tr.guard(tr.absolute(start, None).member("__mro__"), Check.IDENTITY, start.__mro__)
+        return self.value(owner, name)
+
+
+# -- making instances ------------------------------------------------------------------------------------
+
+_BASE_PARTS: tuple[tuple[type, Any], ...] = (
+    (dict, lambda cls: DictValue(cls=cls)),
+    (list, lambda cls: ListValue([])),
+    (set, lambda cls: SetValue()),
+    (frozenset, lambda cls: SetValue(cls=frozenset)),
+)
+
+
+def construct(tr: Any, value: ClassValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """`cls(*args, **kwargs)` for a class without a rule of its own."""
+    cls = value.fn
+    meta = type(cls)
+    if issubclass(cls, enum.Enum):
+        return _enum_member(tr, value, args)
+    if meta is not type and meta is not abc.ABCMeta:
+        call = tr.class_attr(meta, "__call__")
+        if isinstance(call, types.FunctionType):
+            return tr.call(tr.class_value_attr(meta, "__call__"), [value, *args], kwargs)  # type: ignore[no-any-return]
+    if getattr(cls, "__abstractmethods__", None):
+        tr.graph_break("exception", f"the abstract {value.describe()} is instantiated")
+    return make_instance(tr, value, args, kwargs)
+
+
+def make_instance(tr: Any, value: ClassValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """`type.__call__`: `__new__`, then `__init__` if that gave an instance."""
+    cls = value.fn
+    new = tr.class_attr(cls, "__new__")
+    if isinstance(new, staticmethod):
+        new = new.__func__
+    if isinstance(new, types.FunctionType):
+        fn = tr.class_value_attr(cls, "__new__").realize(tr)
+        if not isinstance(fn, ClassValue) and fn.python_type() is staticmethod:
+            fn = tr.wrap(new, fn.source.member("__func__"))
+        instance = tr.call(fn, [value, *args], kwargs).realize(tr)
+    else:
+        instance = new_instance(tr, cls, args, kwargs)
+    if not issubclass(instance.python_type(), cls):
+        return instance
+    init = tr.class_attr(cls, "__init__")
+    if isinstance(init, types.FunctionType):
+        result = tr.call(tr.class_value_attr(cls, "__init__"), [instance, *args], kwargs).realize(tr)
+        if not (isinstance(result, ConstantValue) and result.value is None):
+            tr.throw(TypeError, f"__init__() should return None, not '{result.python_type().__name__}'")
+    elif isinstance(instance, ObjectValue):
+        if init is object.__init__:
+            if (args or kwargs) and new is object.__new__:
+                tr.throw(TypeError, f"{cls.__name__}() takes no arguments")
+        elif not isinstance(instance, ExceptionValue):
+            if instance.base is None or isinstance(instance.base, TupleValue):
+                if not isinstance(instance.base, TupleValue):
+                    tr.graph_break("call", f"{value.describe()} is initialised by C code")
+            else:
+                instance.base.call_method(tr, "__init__", args, kwargs)
+    return instance
+
+
+def new_instance(tr: Any, cls: type, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """`cls.__new__` where that is C code."""
+    new = tr.class_attr(cls, "__new__")
+    if issubclass(cls, BaseException):
+        return ExceptionValue(cls, list(args))
+    if new is object.__new__:
+        return ObjectValue(cls, None)
+    if new is tuple.__new__:
+        return ObjectValue(cls, None, base=TupleValue(drain(tr, args[0]) if args else []))
+    for base, part in _BASE_PARTS:
+        if issubclass(cls, base):
+            if cls in (dict, list, set, frozenset, collections.OrderedDict, collections.defaultdict):
+                return part(cls)  # type: ignore[no-any-return]
+            storage = part(collections.OrderedDict if issubclass(cls, collections.OrderedDict) else base)
+            if issubclass(cls, collections.defaultdict):
+                storage.cls = collections.defaultdict
+            if base is frozenset:
+                tr.graph_break("call", f"a subclass of frozenset: {cls.__name__}")
+            return ObjectValue(cls, None, base=storage)
+    tr.graph_break("call", f"class {cls.__qualname__} is instantiated by C code")
+    raise AssertionError
+
+
+def _enum_member(tr: Any, value: ClassValue, args: Sequence[Value]) -> Value:
+    cls: Any = value.fn
+    if len(args) != 1:
+        tr.graph_break("call", f"{value.describe()} is called")
+    arg = args[0].realize(tr)
+    if isinstance(arg, ObjectValue) and isinstance(arg.obj, cls):
+        return arg
+    if isinstance(arg, ConstantValue):
+        if isinstance(tr.class_attr(cls, "_missing_"), classmethod) and arg.value not in cls._value2member_map_:
+            tr.graph_break("exception", f"{arg.describe()} is no value of {value.describe()}")
+        if arg.value in cls._value2member_map_:
+            member = cls._value2member_map_[arg.value]
+            if member.name in cls.__dict__ or member.name in cls.__members__:
+                return tr.wrap(member, tr.absolute(member, value.source))  # type: ignore[no-any-return]
+    tr.graph_break("exception", f"{arg.describe()} is no value of {value.describe()}")
+    raise AssertionError

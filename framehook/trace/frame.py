@@ -1,0 +1,107 @@
+"""One activation of a code object inside a trace."""
+
+from __future__ import annotations
+
+from types import CodeType, TracebackType
+from typing import Any
+
+from framehook.bytecode.decode import decode
+from framehook.bytecode.instruction import Instruction
+from framehook.values.base import Value
+from framehook.values.functions import CellValue, GlobalsView
+
+
+class Frame:
+    """Symbolic locals, cells, stack and position."""
+
+    __slots__ = (
+        "caller",
+        "cells",
+        "closure",
+        "code",
+        "globals",
+        "handling",
+        "index",
+        "inst",
+        "instructions",
+        "is_generator",
+        "locals",
+        "result",
+        "stack",
+        "yielded",
+    )
+
+    def __init__(self, code: CodeType, globals_view: GlobalsView, caller: Frame | None) -> None:
+        self.code = code
+        self.instructions: list[Instruction] = decode(code).instructions
+        self.index = 0
+        self.inst: Instruction = self.instructions[0]
+        self.stack: list[Value] = []
+        self.locals: dict[str, Value] = {}
+        self.cells: dict[str, CellValue] = {}
+        self.closure: list[CellValue] = []
+        self.globals = globals_view
+        self.caller = caller
+        self.handling: list[Value] = []  # exceptions being handled, innermost last
+        self.result: Value | None = None
+        self.yielded: Value | None = None
+        self.is_generator = False
+
+    def pop(self) -> Value:
+        """Pop the top of the stack."""
+        return self.stack.pop()
+
+    def pop_many(self, count: int) -> list[Value]:
+        """Pop `count` values, the deepest first."""
+        if not count:
+            return []
+        stack = self.stack
+        values = stack[-count:]
+        del stack[-count:]
+        return values
+
+    def push(self, value: Value) -> None:
+        """Push a value."""
+        self.stack.append(value)
+
+    def where(self) -> tuple[CodeType, int]:
+        """The code and the line that is being executed."""
+        return self.code, self.inst.line or self.code.co_firstlineno
+
+
+class PreviousException(Value):
+    """What PUSH_EXC_INFO leaves on the stack: the exception that was being handled before."""
+
+    __slots__ = ("outer",)
+
+    def __init__(self, outer: Any) -> None:
+        self.source = None
+        self.outer = outer
+
+
+class RaisedAt(Value):
+    """What a handler with `lasti` finds below the exception: the code unit that raised, in the original code."""
+
+    __slots__ = ("unit",)
+
+    def __init__(self, unit: int) -> None:
+        self.source = None
+        self.unit = unit
+
+    def python_type(self) -> type:
+        return int
+
+
+class TracebackValue(Value):
+    """The traceback of an exception that only the trace has raised; nobody may look at it."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.source = None
+
+    def python_type(self) -> type:
+        return TracebackType
+
+    def describe(self) -> str:
+        return "the traceback of an exception inside the graph"

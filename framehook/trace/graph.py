@@ -1,0 +1,215 @@
+"""The FX graph that a trace builds: inputs, calls, and what each will give, on fake tensors."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.fx
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+)
+
+from framehook import torch_compat
+from framehook.source import Source
+from framehook.values.base import BreakGraph, ConstantValue, Tracer, Value, is_constant, to_constant
+from framehook.values.mappings import DictValue
+from framehook.values.objects import ObjectValue
+from framehook.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue
+from framehook.values.tensor import TensorValue
+
+_DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException)
+
+
+class GraphInput:
+    """One placeholder: its name, where its tensor comes from, and what it looks like."""
+
+    __slots__ = ("example", "fake", "is_static", "name", "node", "source", "value", "version")
+
+    def __init__(self, name: str, source: Source, example: torch.Tensor, fake: torch.Tensor, is_static: bool):
+        self.name = name
+        self.source = source
+        self.example: Any = example
+        self.fake = fake
+        self.is_static = is_static
+        self.node: torch.fx.Node | None = None
+        self.value: TensorValue | None = None
+        self.version = 0 if fake.is_inference() else fake._version
+
+
+class GraphBuilder:
+    """Collects nodes.  One per trace."""
+
+    def __init__(self) -> None:
+        self.graph = torch.fx.Graph()
+        self.mode: FakeTensorMode = torch_compat.make_fake_mode()
+        self.inputs: list[GraphInput] = []
+        self.operations = 0
+        self._by_fake: dict[int, TensorValue] = {}
+        self._last_placeholder: torch.fx.Node | None = None
+
+    def add_input(self, source: Source, tensor: torch.Tensor) -> TensorValue:
+        """Return the value of a real tensor; it becomes a placeholder."""
+        fake = torch_compat.fakify(self.mode, tensor)
+        name = f"input_{len(self.inputs)}"
+        entry = GraphInput(name, source, tensor, fake, isinstance(tensor, torch.nn.Parameter))
+        graph = self.graph
+        anchor = self._last_placeholder
+        with graph.inserting_after(anchor) if anchor is not None else graph.inserting_before(_first(graph)):
+            node = graph.placeholder(name)
+        node.meta["example_value"] = fake
+        self._last_placeholder = node
+        value = TensorValue(node, fake, source, tensor)
+        entry.node = node
+        entry.value = value
+        self.inputs.append(entry)
+        self._by_fake[id(fake)] = value
+        return value
+
+    # -- calls ---------------------------------------------------------------------------------------
+    def call(
+        self, tr: Tracer, target: Any, args: Sequence[Value], kwargs: dict[str, Value], method: bool
+    ) -> Value:
+        """Run an operation on fakes and note it as a node if tensors come out or None does."""
+        fx_args, fake_args = [], []
+        for arg in args:
+            for_node, for_run = self.lower(tr, arg)
+            fx_args.append(for_node)
+            fake_args.append(for_run)
+        fx_kwargs, fake_kwargs = {}, {}
+        for name, arg in kwargs.items():
+            fx_kwargs[name], fake_kwargs[name] = self.lower(tr, arg)
+        result = self.run(target, fake_args, fake_kwargs, method)
+        if result is not None and is_constant(result):
+            return tr.from_plain(result)  # type: ignore[attr-defined, no-any-return]
+        if isinstance(result, torch.Tensor):
+            known = self._by_fake.get(id(result))
+            if known is not None and known.node in fx_args and method and not target.endswith("_"):
+                return known  # x.contiguous(), x.to(same): the very object comes back
+        node = self.graph.create_node(
+            "call_method" if method else "call_function", target, tuple(fx_args), fx_kwargs
+        )
+        self.operations += 1
+        return self.wrap_result(tr, node, result)
+
+    def run(self, target: Any, args: list[Any], kwargs: dict[str, Any], method: bool) -> Any:
+        """Run an operation on fake tensors; what goes wrong there is left to the real operation."""
+        try:
+            with torch_compat.propagating(self.mode):
+                if method:
+                    return getattr(args[0], target)(*args[1:], **kwargs)
+                return target(*args, **kwargs)
+        except _DATA_DEPENDENT:
+            name = target if method else getattr(target, "__name__", str(target))
+            raise BreakGraph(
+                "data_dependent",
+                f"the result of {name} depends on the values of tensors",
+                "use an operation whose output shape follows from input shapes, or do it outside",
+            ) from None
+        except BreakGraph:
+            raise
+        except Exception as error:
+            name = target if method else getattr(target, "__name__", str(target))
+            first = (str(error).strip().splitlines() or [""])[0]
+            raise BreakGraph("operation", f"{name} raises {type(error).__name__}: {first}") from None
+
+    def wrap_result(self, tr: Tracer, node: torch.fx.Node, result: Any) -> Value:
+        """Make values of what an operation gave."""
+        if isinstance(result, torch.Tensor):
+            known = self._by_fake.get(id(result))
+            if known is not None:
+                return known
+            node.meta["example_value"] = result
+            value = TensorValue(node, result, None, None)
+            self._by_fake[id(result)] = value
+            return value
+        if isinstance(result, (tuple, list)):
+            node.meta["example_value"] = result
+            items: list[Value] = []
+            for position, item in enumerate(result):
+                if isinstance(item, torch.Tensor) and id(item) not in self._by_fake:
+                    part = self.graph.call_function(operator.getitem, (node, position))
+                    items.append(self.wrap_result(tr, part, item))
+                elif isinstance(item, (torch.Tensor, tuple, list)):
+                    part = self.graph.call_function(operator.getitem, (node, position))
+                    items.append(self.wrap_result(tr, part, item))
+                else:
+                    items.append(self.wrap_result(tr, node, item))
+            if isinstance(result, list):
+                return ListValue(items)
+            return TupleValue(items, cls=type(result))
+        if result is None or is_constant(result):
+            return ConstantValue(result)
+        raise BreakGraph("operation", f"{node.target} gives an object of type {type(result).__name__}")
+
+    def lower(self, tr: Tracer, value: Value) -> tuple[Any, Any]:
+        """Return what stands for a value in a node's arguments, and what the fake run is given."""
+        value = value.realize(tr)
+        if isinstance(value, TensorValue):
+            return value.node, value.fake
+        if isinstance(value, ConstantValue):
+            return value.value, value.value
+        if isinstance(value, ObjectValue) and isinstance(value.base, TupleValue):
+            value = value.base
+        if isinstance(value, SequenceValue):
+            value.guard_length(tr)
+            pairs = [self.lower(tr, item) for item in value.items]
+            kind: Any = list if isinstance(value, ListValue) else tuple
+            return kind(pair[0] for pair in pairs), kind(pair[1] for pair in pairs)
+        if isinstance(value, SliceValue):
+            pairs = [self.lower(tr, item) for item in value.parts]
+            return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
+        if isinstance(value, DictValue):
+            value.guard_keys(tr)
+            rows = [(key, self.lower(tr, item)) for key, (_, item) in value.items.items()]
+            if all(type(key) is str for key, _ in rows):
+                return {key: pair[0] for key, pair in rows}, {key: pair[1] for key, pair in rows}
+        known, obj = to_constant(tr, value)
+        if known:
+            return obj, obj
+        raise BreakGraph("call", f"{value.describe()} is handed to a tensor operation")
+
+    # -- state ---------------------------------------------------------------------------------------
+    def state_call(self, target: Any, *args: Any) -> torch.fx.Node:
+        """Note a call that changes torch's state (grad mode, autocast) while the graph runs."""
+        return self.graph.create_node("call_function", target, args)
+
+    # -- the end -------------------------------------------------------------------------------------
+    def mutates_inputs(self) -> list[GraphInput]:
+        """The inputs that the graph changes in place."""
+        return [entry for entry in self.inputs if not entry.fake.is_inference() and entry.fake._version != entry.version]
+
+    def finish(self, outputs: list[TensorValue]) -> torch.fx.GraphModule:
+        """Close the graph: drop inputs and parts that nobody uses, count, set the outputs."""
+        self.graph.output(tuple(value.node for value in outputs))
+        for node in reversed(self.graph.nodes):
+            if not node.users and node.target is operator.getitem and isinstance(node.args[1], int):
+                parent = node.args[0]
+                if isinstance(parent, torch.fx.Node) and isinstance(
+                    parent.meta.get("example_value"), (tuple, list)
+                ):
+                    self.graph.erase_node(node)
+        kept = []
+        for entry in self.inputs:
+            assert entry.node is not None
+            if entry.node.users:
+                kept.append(entry)
+            else:
+                self.graph.erase_node(entry.node)
+        self.inputs = kept
+        return torch_compat.make_graph_module(torch.nn.Module(), self.graph)
+
+    def count(self) -> int:
+        """Operations as they are counted everywhere: calls in the graph."""
+        return sum(node.op in ("call_function", "call_method", "call_module") for node in self.graph.nodes)
+
+
+def _first(graph: torch.fx.Graph) -> torch.fx.Node:
+    return next(iter(graph.nodes), graph._root)
+
+
+

@@ -1,0 +1,99 @@
+"""Calls and the making of functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from framehook.values.base import NULL
+from framehook.values.functions import NestedFunctionValue
+from framehook.values.mappings import DictValue
+from framehook.values.sequences import TupleValue, drain
+
+
+def _call(tr: Any, frame: Any, inst: Any) -> None:
+    args = frame.pop_many(inst.arg)
+    second, first = frame.pop(), frame.pop()
+    if first is NULL:
+        fn = second
+    elif second is NULL:
+        fn = first
+    else:
+        fn = first
+        args.insert(0, second)
+    kwargs = {}
+    if inst.kwnames:
+        count = len(inst.kwnames)
+        kwargs = dict(zip(inst.kwnames, args[-count:], strict=True))
+        del args[-count:]
+    frame.push(tr.call(fn, args, kwargs))
+
+
+def _call_function_ex(tr: Any, frame: Any, inst: Any) -> None:
+    kwargs = {}
+    if inst.arg & 1:
+        mapping = DictValue()
+        mapping.update_from(tr, frame.pop())
+        for key, (_, value) in mapping.items.items():
+            if type(key) is not str:
+                tr.graph_break("exception", "keywords must be strings")
+            kwargs[key] = value
+    args = drain(tr, frame.pop())
+    second, first = frame.pop(), frame.pop()
+    fn = second if first is NULL else first
+    if first is not NULL and second is not NULL:
+        args.insert(0, second)
+    frame.push(tr.call(fn, args, kwargs))
+
+
+def _make_function(tr: Any, frame: Any, inst: Any) -> None:
+    code = frame.pop().fn
+    closure = frame.pop() if inst.arg & 8 else None
+    annotations = frame.pop() if inst.arg & 4 else None
+    kwdefaults = frame.pop() if inst.arg & 2 else None
+    defaults = frame.pop() if inst.arg & 1 else None
+    function = NestedFunctionValue(code, frame.globals, defaults, kwdefaults, closure)
+    if annotations is not None:
+        _annotate(tr, function, annotations)
+    frame.push(function)
+
+
+def _annotate(tr: Any, function: NestedFunctionValue, annotations: Any) -> None:
+    """A function takes its annotations as a tuple of names and values, or as a dict."""
+    value = annotations.realize(tr)
+    if isinstance(value, TupleValue):
+        flat = value.items
+        rows = {name.value: (name, item) for name, item in zip(flat[::2], flat[1::2], strict=True)}
+        value = DictValue(rows)
+    function.attrs["__annotations__"] = value
+
+
+def _set_function_attribute(tr: Any, frame: Any, inst: Any) -> None:
+    function, value = frame.pop(), frame.pop()
+    if inst.arg == 1:
+        function.defaults = value
+    elif inst.arg == 2:
+        function.kwdefaults = value
+    elif inst.arg == 4:
+        _annotate(tr, function, value)
+    else:
+        function.closure = value
+    frame.push(function)
+
+
+def _load_build_class(tr: Any, frame: Any, inst: Any) -> None:
+    tr.graph_break("opcode", "a class is defined in the frame")
+
+
+def _load_assertion_error(tr: Any, frame: Any, inst: Any) -> None:
+    frame.push(tr.constant_object(AssertionError))
+
+
+
+HANDLERS = {
+    "CALL": _call,
+    "CALL_FUNCTION_EX": _call_function_ex,
+    "MAKE_FUNCTION": _make_function,
+    "SET_FUNCTION_ATTRIBUTE": _set_function_attribute,
+    "LOAD_BUILD_CLASS": _load_build_class,
+    "LOAD_ASSERTION_ERROR": _load_assertion_error,
+}

@@ -1,0 +1,113 @@
+"""Jumps, loops, returns and yields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from framehook.values.base import ConstantValue
+from framehook.values.functions import GeneratorValue
+from framehook.trace import operators
+
+
+def _jump(tr: Any, frame: Any, inst: Any) -> None:
+    frame.index = inst.target
+
+
+def _pop_jump_if(wanted: bool) -> Any:
+    def handler(tr: Any, frame: Any, inst: Any) -> None:
+        if frame.pop().realize(tr).truth(tr) is wanted:
+            frame.index = inst.target
+
+    return handler
+
+
+def _pop_jump_if_none(wanted: bool) -> Any:
+    none = ConstantValue(None)
+
+    def handler(tr: Any, frame: Any, inst: Any) -> None:
+        if operators.is_same(tr, frame.pop(), none) is wanted:
+            frame.index = inst.target
+
+    return handler
+
+
+def _jump_or_pop(wanted: bool) -> Any:
+    def handler(tr: Any, frame: Any, inst: Any) -> None:
+        if frame.stack[-1].realize(tr).truth(tr) is wanted:
+            frame.index = inst.target
+        else:
+            frame.pop()
+
+    return handler
+
+
+def _get_iter(tr: Any, frame: Any, inst: Any) -> None:
+    frame.push(tr.iterate(frame.pop()))
+
+
+def _for_iter(tr: Any, frame: Any, inst: Any) -> None:
+    iterator = frame.stack[-1].realize(tr)
+    item = iterator.next(tr)
+    if item is None:
+        frame.pop()
+        frame.index = inst.target
+    else:
+        frame.push(item)
+
+
+def _return_value(tr: Any, frame: Any, inst: Any) -> None:
+    frame.result = frame.pop()
+
+
+def _return_generator(tr: Any, frame: Any, inst: Any) -> None:
+    # The generator value stands for what is returned here; its frame starts behind this.
+    frame.push(ConstantValue(None))
+
+
+def _yield_value(tr: Any, frame: Any, inst: Any) -> None:
+    if not frame.is_generator:
+        tr.graph_break("generator", "a yield outside of an inlined generator")
+    frame.yielded = frame.pop()
+
+
+def _get_yield_from_iter(tr: Any, frame: Any, inst: Any) -> None:
+    value = frame.pop().realize(tr)
+    frame.push(value if isinstance(value, GeneratorValue) else tr.iterate(value))
+
+
+def _send(tr: Any, frame: Any, inst: Any) -> None:
+    sent = frame.pop()
+    receiver = frame.stack[-1].realize(tr)
+    plain = sent.realize(tr)
+    if isinstance(receiver, GeneratorValue):
+        item = tr.send(receiver, sent)
+        result = receiver.frame.result if item is None else None
+    else:
+        if not (isinstance(plain, ConstantValue) and plain.value is None):
+            item = tr.call(receiver.get_attr(tr, "send"), [sent], {})
+        else:
+            item = receiver.next(tr)
+        result = None
+    if item is not None:
+        frame.push(item)
+        return
+    tr.finish_send(frame, result if result is not None else ConstantValue(None))
+    frame.index = inst.target
+
+
+HANDLERS = {
+    "JUMP": _jump,
+    "POP_JUMP_IF_TRUE": _pop_jump_if(True),
+    "POP_JUMP_IF_FALSE": _pop_jump_if(False),
+    "POP_JUMP_IF_NONE": _pop_jump_if_none(True),
+    "POP_JUMP_IF_NOT_NONE": _pop_jump_if_none(False),
+    "JUMP_IF_TRUE_OR_POP": _jump_or_pop(True),
+    "JUMP_IF_FALSE_OR_POP": _jump_or_pop(False),
+    "GET_ITER": _get_iter,
+    "FOR_ITER": _for_iter,
+    "RETURN_VALUE": _return_value,
+    "RETURN_GENERATOR": _return_generator,
+    "YIELD_VALUE": _yield_value,
+    "GET_YIELD_FROM_ITER": _get_yield_from_iter,
+    "SEND": _send,
+}

@@ -1,0 +1,93 @@
+"""try, except, finally, with, raise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from framehook.trace.frame import PreviousException
+from framehook.values.base import ConstantValue, ObservedException
+from framehook.values.objects import ClassValue, ExceptionValue, ObjectValue
+from framehook.values.sequences import TupleValue
+
+
+def _push_exc_info(tr: Any, frame: Any, inst: Any) -> None:
+    exception = frame.pop()
+    frame.push(PreviousException(None))
+    frame.push(exception)
+    frame.handling.append(exception)
+
+
+def _pop_except(tr: Any, frame: Any, inst: Any) -> None:
+    frame.pop()
+    frame.handling.pop()
+
+
+def _matches(tr: Any, exception: Any, pattern: Any) -> bool:
+    pattern = pattern.realize(tr)
+    if isinstance(pattern, TupleValue):
+        return any(_matches(tr, exception, item) for item in pattern.items)
+    if not isinstance(pattern, ClassValue) or not issubclass(pattern.fn, BaseException):
+        tr.throw(
+            TypeError, "catching classes that do not inherit from BaseException is not allowed"
+        )
+    return issubclass(exception.realize(tr).python_type(), pattern.fn)
+
+
+def _check_exc_match(tr: Any, frame: Any, inst: Any) -> None:
+    pattern = frame.pop()
+    frame.push(ConstantValue(_matches(tr, frame.stack[-1], pattern)))
+
+
+def _reraise(tr: Any, frame: Any, inst: Any) -> None:
+    exception = frame.pop().realize(tr)
+    raise ObservedException(exception)
+
+
+def _raise_varargs(tr: Any, frame: Any, inst: Any) -> None:
+    if inst.arg == 0:
+        current = tr.current_exception()
+        if current is None:
+            tr.throw(RuntimeError, "No active exception to reraise")
+        raise ObservedException(current)
+    cause = frame.pop().realize(tr) if inst.arg == 2 else None
+    exception = tr.as_exception(frame.pop())
+    if cause is not None:
+        is_none = isinstance(cause, ConstantValue) and cause.value is None
+        value = cause if is_none else tr.as_exception(cause)
+        if not isinstance(exception, ExceptionValue):
+            tr.graph_break("exception", "an exception from outside is raised with a cause")
+        exception.cause = value
+        exception.suppress_context = True
+    if isinstance(exception, ObjectValue) and not isinstance(exception, ExceptionValue):
+        tr.graph_break("exception", "an exception object from outside is raised")
+    raise ObservedException(exception)
+
+
+def _before_with(tr: Any, frame: Any, inst: Any) -> None:
+    manager = frame.pop().realize(tr)
+    enter = tr.special_method(manager, "__enter__")
+    leave = tr.special_method(manager, "__exit__")
+    if enter is None or leave is None:
+        name = type(manager).__name__ if not hasattr(manager, "cls") else manager.cls.__qualname__
+        tr.graph_break("exception", f"'{name}' object does not support the context manager protocol")
+    frame.push(leave)
+    frame.push(tr.call(enter, [], {}))
+
+
+def _with_except_start(tr: Any, frame: Any, inst: Any) -> None:
+    # Stack: exit function, lasti, previous exception, exception.
+    exception = frame.stack[-1].realize(tr)
+    leave = frame.stack[-4]
+    cls = tr.constant_object(exception.python_type())
+    frame.push(tr.call(leave, [cls, exception, tr.traceback_value()], {}))
+
+
+HANDLERS = {
+    "PUSH_EXC_INFO": _push_exc_info,
+    "POP_EXCEPT": _pop_except,
+    "CHECK_EXC_MATCH": _check_exc_match,
+    "RERAISE": _reraise,
+    "RAISE_VARARGS": _raise_varargs,
+    "BEFORE_WITH": _before_with,
+    "WITH_EXCEPT_START": _with_except_start,
+}

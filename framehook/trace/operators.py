@@ -1,0 +1,390 @@
+"""Operators on symbolic values: arithmetic, comparison, identity, truth."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from framehook.guards.guard import Check
+from framehook.values.base import ConstantValue, LazyValue, Tracer, Value, fold, from_plain, to_constant
+from framehook.values.functions import FunctionValue
+from framehook.values.mappings import DictValue, DictView, SetValue, hash_key, set_combine
+from framehook.values.objects import CallableValue, ModuleObjectValue, ObjectValue
+from framehook.values.sequences import ListValue, SequenceValue, TupleValue, drain
+from framehook.values.tensor import TensorValue
+
+#: Symbol -> (function, forward method, reflected method).
+BINARY: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
+    "+": (operator.add, "__add__", "__radd__"),
+    "-": (operator.sub, "__sub__", "__rsub__"),
+    "*": (operator.mul, "__mul__", "__rmul__"),
+    "/": (operator.truediv, "__truediv__", "__rtruediv__"),
+    "//": (operator.floordiv, "__floordiv__", "__rfloordiv__"),
+    "%": (operator.mod, "__mod__", "__rmod__"),
+    "**": (operator.pow, "__pow__", "__rpow__"),
+    "@": (operator.matmul, "__matmul__", "__rmatmul__"),
+    "<<": (operator.lshift, "__lshift__", "__rlshift__"),
+    ">>": (operator.rshift, "__rshift__", "__rrshift__"),
+    "&": (operator.and_, "__and__", "__rand__"),
+    "|": (operator.or_, "__or__", "__ror__"),
+    "^": (operator.xor, "__xor__", "__rxor__"),
+}
+#: In-place symbol -> (function, method).
+INPLACE: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "+=": (operator.iadd, "__iadd__"),
+    "-=": (operator.isub, "__isub__"),
+    "*=": (operator.imul, "__imul__"),
+    "/=": (operator.itruediv, "__itruediv__"),
+    "//=": (operator.ifloordiv, "__ifloordiv__"),
+    "%=": (operator.imod, "__imod__"),
+    "**=": (operator.ipow, "__ipow__"),
+    "@=": (operator.imatmul, "__imatmul__"),
+    "<<=": (operator.ilshift, "__ilshift__"),
+    ">>=": (operator.irshift, "__irshift__"),
+    "&=": (operator.iand, "__iand__"),
+    "|=": (operator.ior, "__ior__"),
+    "^=": (operator.ixor, "__ixor__"),
+}
+COMPARE: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
+    "<": (operator.lt, "__lt__", "__gt__"),
+    "<=": (operator.le, "__le__", "__ge__"),
+    "==": (operator.eq, "__eq__", "__eq__"),
+    "!=": (operator.ne, "__ne__", "__ne__"),
+    ">": (operator.gt, "__gt__", "__lt__"),
+    ">=": (operator.ge, "__ge__", "__le__"),
+}
+UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "-": (operator.neg, "__neg__"),
+    "+": (operator.pos, "__pos__"),
+    "~": (operator.invert, "__invert__"),
+}
+
+#: Results larger than this are not computed while tracing (bits of an int, items of a sequence).
+_MAX_FOLDED = 1 << 16
+
+
+def binary(tr: Tracer, op: str, left: Value, right: Value) -> Value:
+    """`left op right`, in-place symbols included."""
+    left, right = left.realize(tr), right.realize(tr)
+    if op in INPLACE:
+        result = _in_place(tr, op, left, right)
+        if result is not None:
+            return result
+        op = op[:-1]
+    fn, forward, reflected = BINARY[op]
+    if isinstance(left, ConstantValue) and isinstance(right, ConstantValue):
+        _check_size(tr, op, left.value, right.value)
+        return fold(tr, fn, [left, right], {})
+    if isinstance(left, ObjectValue) or isinstance(right, ObjectValue):
+        return _by_methods(tr, op, left, right, forward, reflected)
+    if isinstance(left, TensorValue) or isinstance(right, TensorValue):
+        return tr.graph_call(fn, [left, right], {})
+    return _containers(tr, op, fn, left, right)
+
+
+def _check_size(tr: Tracer, op: str, left: Any, right: Any) -> None:
+    """Do not fold what would take long or fill the memory."""
+    huge = False
+    if op == "**" and isinstance(left, int) and isinstance(right, int):
+        huge = left.bit_length() * max(right, 0) > _MAX_FOLDED
+    elif op == "<<" and isinstance(left, int) and isinstance(right, int):
+        huge = right > _MAX_FOLDED
+    elif op == "*":
+        for text, count in ((left, right), (right, left)):
+            if isinstance(text, (str, bytes, tuple)) and isinstance(count, int):
+                huge = len(text) * count > _MAX_FOLDED
+    if huge:
+        tr.graph_break("call", f"the constant of {op} is too large to compute while tracing")
+
+
+def _in_place(tr: Tracer, op: str, left: Value, right: Value) -> Value | None:
+    fn, method = INPLACE[op]
+    if isinstance(left, TensorValue):
+        return tr.graph_call(fn, [left, right], {})
+    if isinstance(left, ListValue):
+        if op == "+=":
+            left.call_method(tr, "extend", [right], {})
+            return left
+        if op == "*=":
+            repeated = _containers(tr, "*", operator.mul, left, right)
+            assert isinstance(repeated, ListValue)
+            left.touch(tr)
+            left.items[:] = repeated.items
+            return left
+    if isinstance(left, DictValue) and op == "|=":
+        left.update_from(tr, right)
+        return left
+    if isinstance(left, SetValue) and left.cls is set and op in ("|=", "&=", "-=", "^="):
+        other = right
+        if not isinstance(other, (SetValue, DictView)):
+            tr.throw(TypeError, f"unsupported operand type(s) for {op}: 'set' and {_name(right)}")
+        combined = set_combine(tr, op[:-1], left, other)
+        left.touch(tr)
+        left.elements = combined.elements
+        return left
+    if isinstance(left, ObjectValue):
+        special = left.special(tr, method)
+        if special is not None:
+            result = tr.call(special, [right], {}).realize(tr)
+            if not _is_not_implemented(result):
+                return result
+        elif left.base is not None and left.has_c_special(tr, method):
+            tr.graph_break("call", f"{method} of {left.describe()} is served by C code")
+    return None
+
+
+def _is_not_implemented(value: Value) -> bool:
+    return isinstance(value, ConstantValue) and value.value is NotImplemented
+
+
+def _name(value: Value) -> str:
+    return f"'{value.python_type().__name__}'"
+
+
+def _by_methods(tr: Tracer, op: str, left: Value, right: Value, forward: str, reflected: str) -> Value:
+    """The special-method protocol of binary operators (Python data model, 3.3.8)."""
+    order = [(left, forward, right), (right, reflected, left)]
+    left_type, right_type = left.python_type(), right.python_type()
+    if left_type is right_type:
+        order.pop()
+    elif issubclass(right_type, left_type):
+        order.reverse()
+    for receiver, method, argument in order:
+        if isinstance(receiver, ObjectValue):
+            special = receiver.special(tr, method)
+            if special is not None:
+                result = tr.call(special, [argument], {}).realize(tr)
+                if not _is_not_implemented(result):
+                    return result
+            elif receiver.has_c_special(tr, method):
+                if receiver.base is not None and not isinstance(argument, TensorValue):
+                    other = argument.base if isinstance(argument, ObjectValue) and argument.base else argument
+                    pair = (receiver.base, other) if method == forward else (other, receiver.base)
+                    return binary(tr, op, *pair)
+                tr.graph_break("call", f"{method} of {receiver.describe()} is served by C code")
+        elif isinstance(receiver, TensorValue):
+            tr.graph_break("call", f"operator {op} of a tensor and {argument.describe()}")
+        elif not isinstance(receiver, ConstantValue):
+            tr.graph_break("call", f"operator {op} of {left.describe()} and {right.describe()}")
+    tr.throw(TypeError, f"unsupported operand type(s) for {op}: {_name(left)} and {_name(right)}")
+
+
+def _containers(tr: Tracer, op: str, fn: Callable[[Any, Any], Any], left: Value, right: Value) -> Value:
+    if isinstance(left, SequenceValue) and isinstance(right, SequenceValue) and op == "+":
+        same = isinstance(left, ListValue) is isinstance(right, ListValue)
+        if same:
+            items = drain(tr, left) + drain(tr, right)
+            if isinstance(left, TupleValue) and isinstance(right, TupleValue):
+                size = left.cls.__name__ == "Size" or right.cls.__name__ == "Size"
+                if size and left.cls is not right.cls:
+                    known_left, a = to_constant(tr, left)
+                    known_right, b = to_constant(tr, right)
+                    if known_left and known_right:
+                        return from_plain(tr, a + b)
+                return TupleValue(items, cls=left.cls if left.cls is right.cls else tuple)
+            return left.make(items)
+    if op == "*":
+        for sequence, count in ((left, right), (right, left)):
+            if isinstance(sequence, SequenceValue) and isinstance(count, ConstantValue):
+                if isinstance(count.value, int):
+                    if sequence.length(tr) * count.value > _MAX_FOLDED:
+                        tr.graph_break("call", "a sequence too long to build while tracing")
+                    return sequence.make(drain(tr, sequence) * count.value)
+    if isinstance(left, ConstantValue) and isinstance(left.value, str) and op == "%":
+        return fold(tr, fn, [left, right], {})
+    if isinstance(left, TupleValue) or isinstance(right, TupleValue):
+        known_left, a = to_constant(tr, left)
+        known_right, b = to_constant(tr, right)
+        if known_left and known_right:
+            return fold(tr, fn, [ConstantValue(a), ConstantValue(b)], {})
+    if isinstance(left, (SetValue, DictView)) and op in ("|", "&", "-", "^"):
+        if isinstance(right, (SetValue, DictView)):
+            base = left
+            if isinstance(base, DictView):
+                base = SetValue({hash_key(tr, item): item for item in drain(tr, left)})
+            return set_combine(tr, op, base, right)
+    if isinstance(left, DictValue) and isinstance(right, DictValue) and op == "|":
+        merged = left.plain_copy(tr)
+        merged.update_from(tr, right)
+        return merged
+    if isinstance(left, CallableValue) or isinstance(right, CallableValue):
+        tr.graph_break("call", f"operator {op} of {left.describe()} and {right.describe()}")
+    tr.throw(TypeError, f"unsupported operand type(s) for {op}: {_name(left)} and {_name(right)}")
+
+
+def unary(tr: Tracer, op: str, value: Value) -> Value:
+    """`-value`, `+value`, `~value`."""
+    value = value.realize(tr)
+    fn, method = UNARY[op]
+    if isinstance(value, TensorValue):
+        return tr.graph_call(fn, [value], {})
+    if isinstance(value, ConstantValue):
+        return fold(tr, fn, [value], {})
+    if isinstance(value, ObjectValue):
+        special = value.special(tr, method)
+        if special is not None:
+            return tr.call(special, [], {})
+        value.c_special(tr, method)
+    tr.throw(TypeError, f"bad operand type for unary {op}: {_name(value)}")
+
+
+def compare(tr: Tracer, op: str, left: Value, right: Value) -> Value:
+    """Rich comparison."""
+    left, right = left.realize(tr), right.realize(tr)
+    fn, forward, reflected = COMPARE[op]
+    if isinstance(left, ConstantValue) and isinstance(right, ConstantValue):
+        return fold(tr, fn, [left, right], {})
+    if isinstance(left, ObjectValue) or isinstance(right, ObjectValue):
+        return _compare_by_methods(tr, op, left, right, forward, reflected)
+    if isinstance(left, TensorValue) or isinstance(right, TensorValue):
+        return tr.graph_call(fn, [left, right], {})
+    if isinstance(left, SequenceValue) and isinstance(right, SequenceValue):
+        if isinstance(left, ListValue) is isinstance(right, ListValue):
+            return _compare_sequences(tr, op, left, right)
+    elif isinstance(left, (SetValue, DictView)) and isinstance(right, (SetValue, DictView)):
+        mine = {hash_key(tr, item) for item in _unordered(tr, left)}
+        other = {hash_key(tr, item) for item in _unordered(tr, right)}
+        return ConstantValue(fn(mine, other))
+    elif isinstance(left, DictValue) and isinstance(right, DictValue) and op in ("==", "!="):
+        return ConstantValue(_dicts_equal(tr, left, right) is (op == "=="))
+    elif _by_identity(left) and _by_identity(right) and op in ("==", "!="):
+        return ConstantValue(is_same(tr, left, right) is (op == "=="))
+    if op in ("==", "!="):
+        known_left, a = to_constant(tr, left)
+        known_right, b = to_constant(tr, right)
+        if known_left and known_right:
+            return ConstantValue(fn(a, b))
+        if left.python_type() is not right.python_type():
+            return ConstantValue(op == "!=")
+        tr.graph_break("call", f"{left.describe()} {op} {right.describe()}")
+    tr.throw(
+        TypeError, f"'{op}' not supported between instances of {_name(left)} and {_name(right)}"
+    )
+
+
+def _unordered(tr: Tracer, value: Value) -> list[Value]:
+    return list(value.elements.values()) if isinstance(value, SetValue) else drain(tr, value)
+
+
+def _by_identity(value: Value) -> bool:
+    """Whether == of the object is identity."""
+    return isinstance(value, (FunctionValue, CallableValue, ModuleObjectValue))
+
+
+def _dicts_equal(tr: Tracer, left: DictValue, right: DictValue) -> bool:
+    left.guard_keys(tr)
+    right.guard_keys(tr)
+    if len(left.items) != len(right.items):
+        return False
+    for known, (_, value) in left.items.items():
+        row = right.items.get(known)
+        if row is None or not equals(tr, value, row[1]):
+            return False
+    return True
+
+
+def _compare_sequences(tr: Tracer, op: str, left: SequenceValue, right: SequenceValue) -> Value:
+    mine, other = drain(tr, left), drain(tr, right)
+    if op in ("==", "!=") and len(mine) != len(other):
+        return ConstantValue(op == "!=")
+    for a, b in zip(mine, other, strict=False):
+        if not equals(tr, a, b):
+            if op in ("==", "!="):
+                return ConstantValue(op == "!=")
+            return compare(tr, op, a, b)
+    return ConstantValue(COMPARE[op][0](len(mine), len(other)))
+
+
+def _compare_by_methods(
+    tr: Tracer, op: str, left: Value, right: Value, forward: str, reflected: str
+) -> Value:
+    order = [(left, forward, right), (right, reflected, left)]
+    left_type, right_type = left.python_type(), right.python_type()
+    if left_type is not right_type and issubclass(right_type, left_type):
+        order.reverse()
+    for receiver, method, argument in order:
+        if not isinstance(receiver, ObjectValue):
+            if isinstance(receiver, TensorValue):
+                tr.graph_break("call", f"a tensor is compared with {argument.describe()}")
+            continue
+        special = receiver.special(tr, method)
+        if special is None and method == "__ne__":
+            # object.__ne__ inverts __eq__ unless that is NotImplemented.
+            inverse = receiver.special(tr, "__eq__")
+            if inverse is not None:
+                result = tr.call(inverse, [argument], {}).realize(tr)
+                if not _is_not_implemented(result):
+                    return ConstantValue(not result.truth(tr))
+                continue
+        if special is not None:
+            result = tr.call(special, [argument], {}).realize(tr)
+            if not _is_not_implemented(result):
+                return result
+            continue
+        raw = tr.class_attr(receiver.cls, method)  # type: ignore[attr-defined]
+        if getattr(raw, "__objclass__", object) is object:
+            continue
+        if receiver.base is not None:
+            other = argument.base if isinstance(argument, ObjectValue) and argument.base else argument
+            pair = (receiver.base, other) if receiver is left else (other, receiver.base)
+            return compare(tr, op, *pair)
+        tr.graph_break("call", f"{method} of {receiver.describe()} is served by C code")
+    if op in ("==", "!="):
+        return ConstantValue(is_same(tr, left, right) is (op == "=="))
+    tr.throw(
+        TypeError, f"'{op}' not supported between instances of {_name(left)} and {_name(right)}"
+    )
+
+
+_SINGLETONS = (type(None), bool, type(Ellipsis), type(NotImplemented))
+
+
+def is_same(tr: Tracer, left: Value, right: Value) -> bool:
+    """`left is right`."""
+    for value, other in ((left, right), (right, left)):
+        if isinstance(value, LazyValue) and value.actual is None:
+            plain = other.realize(tr) if not isinstance(other, LazyValue) else other
+            if isinstance(plain, ConstantValue) and plain.value is None:
+                if value.obj is None:
+                    return value.realize(tr) is value.realize(tr)
+                tr.guard(value.source, Check.NOT_NONE)
+                return False
+    left, right = left.realize(tr), right.realize(tr)
+    if left is right:
+        return True
+    if isinstance(left, ConstantValue) and isinstance(right, ConstantValue):
+        if type(left.value) is not type(right.value):
+            return False
+        if isinstance(left.value, _SINGLETONS) or type(left.value).__module__ == "torch":
+            return left.value is right.value
+        if left.value != right.value:
+            return False
+        tr.graph_break("call", f"identity of the constant {left.describe()}")
+    if isinstance(left, ConstantValue) or isinstance(right, ConstantValue):
+        return False
+    if isinstance(left, FunctionValue) and isinstance(right, FunctionValue):
+        tr.guard(left.source, Check.IDENTITY, left.fn)
+        tr.guard(right.source, Check.IDENTITY, right.fn)
+        return left.fn is right.fn
+    if isinstance(left, CallableValue) and isinstance(right, CallableValue):
+        return left.fn is right.fn
+    if left.source is not None and right.source is not None:
+        if left.python_type() is right.python_type():
+            tr.guard(None, Check.DISTINCT, (left.source, right.source))
+    return False
+
+
+def equals(tr: Tracer, left: Value, right: Value) -> bool:
+    """What containers ask: identity first, then ==."""
+    left, right = left.realize(tr), right.realize(tr)
+    if left is right:
+        return True
+    if isinstance(left, ConstantValue) and isinstance(right, ConstantValue):
+        return bool(left.value is right.value or left.value == right.value)
+    return compare(tr, "==", left, right).realize(tr).truth(tr)
+
+
+def truth(tr: Tracer, value: Value) -> bool:
+    """`bool(value)`."""
+    return value.realize(tr).truth(tr)

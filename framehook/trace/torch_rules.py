@@ -1,0 +1,283 @@
+"""What torch's functions do in a trace: which go into the graph, which are state, which stay native."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.overrides
+
+from framehook import directives
+from framehook.guards.guard import Check
+from framehook.trace.builtin_rules import RULES as BUILTIN_RULES
+from framehook.trace.builtin_rules import Rule, call_c_method, fold_plain
+from framehook.trace.classes import new_instance
+from framehook.values.base import CONSTANT_TYPES, ConstantValue, Value
+from framehook.values.functions import FunctionValue
+from framehook.values.objects import ClassValue, ObjectValue
+from framehook.values.sequences import SequenceValue
+from framehook.values.tensor import TensorValue
+
+CONSTANT_TYPES.update({torch.finfo, torch.iinfo})
+
+RULES: dict[int, Rule] = {}
+_RULED: list[Any] = []
+
+
+def rule(*targets: Any) -> Any:
+    """Register a rule for these callables."""
+
+    def register(fn: Rule) -> Rule:
+        for target in targets:
+            RULES[id(target)] = fn
+            _RULED.append(target)
+        return fn
+
+    return register
+
+
+# -- which functions are operations ----------------------------------------------------------------------------
+
+#: Functions that make tensors from nothing; torch.overrides does not list them.
+_FACTORIES = (
+    "arange empty empty_like empty_strided eye full full_like linspace logspace normal ones ones_like rand rand_like "
+    "randint randint_like randn randn_like randperm range scalar_tensor tensor as_tensor asarray zeros zeros_like "
+    "tril_indices triu_indices hann_window hamming_window blackman_window bartlett_window kaiser_window vander "
+    "complex polar as_strided empty_permuted result_type promote_types can_cast broadcast_shapes"
+).split()
+#: Overridable functions that are no operations on tensors or that hide state.
+_NOT_OPERATIONS = frozenset(
+    {"save", "load", "is_tensor", "is_storage", "set_printoptions", "handle_torch_function", "typename"}
+)
+#: C modules whose functions are operations.
+_OPERATION_OWNERS = ("torch._C._nn", "torch._C._fft", "torch._C._linalg", "torch._C._special", "torch._C._nested")
+
+
+@functools.cache
+def _operations() -> frozenset[int]:
+    found: set[int] = set()
+    for namespace, functions in torch.overrides.get_overridable_functions().items():
+        if isinstance(namespace, types.ModuleType):
+            found.update(id(fn) for fn in functions if getattr(fn, "__name__", "") not in _NOT_OPERATIONS)
+    found.update(id(getattr(torch, name)) for name in _FACTORIES if hasattr(torch, name))
+    return frozenset(found)
+
+
+def is_operation(fn: Any) -> bool:
+    """Whether a call of `fn` is one node of the graph."""
+    return id(fn) in _operations() or directives.treatment(fn) == "allow_in_graph"
+
+
+_VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
+
+
+def _is_c_operation(fn: Any) -> bool:
+    owner = getattr(fn, "__self__", None)
+    if owner is None:
+        return False
+    return (
+        owner is torch._C._VariableFunctions
+        or owner is _VARIABLE_FUNCTIONS
+        or getattr(owner, "__name__", None) in _OPERATION_OWNERS
+    )
+
+
+# -- what stays native ---------------------------------------------------------------------------------------------
+
+_NATIVE_PACKAGES = (
+    *("torch._dynamo", "torch._inductor", "torch._export", "torch.jit", "torch.distributed", "torch.utils.data"),
+    *("torch.multiprocessing", "torch.onnx", "torch.export", "torch.profiler", "torch.autograd.function"),
+    *("torch.autograd.gradcheck", "torch._functorch", "torch.func", "torch.package", "torch.fx", "torch.hub"),
+    *("torch.utils.checkpoint", "torch.serialization", "torch.cuda", "torch._higher_order_ops", "torch._tensor_str"),
+    *("torch.random", "torch.testing", "torch._subclasses", "torch.masked", "torch.sparse", "torch.nested"),
+    *("logging", "warnings", "threading", "importlib", "unittest", "random", "tempfile", "subprocess", "asyncio"),
+    *("concurrent", "multiprocessing", "socket", "ctypes", "numpy", "traceback", "linecache", "inspect", "pdb"),
+    *("bdb", "gc", "weakref", "atexit", "signal", "pickle", "copyreg", "shutil", "pathlib", "json", "time"),
+    "framehook",
+)
+
+
+@functools.cache
+def _is_native_module(name: str) -> bool:
+    return any(name == package or name.startswith(package + ".") for package in _NATIVE_PACKAGES)
+
+
+def check_inlinable(tr: Any, fn: Value) -> None:
+    """Break at functions that are told, or known, to run natively."""
+    if not isinstance(fn, FunctionValue):
+        return
+    real = fn.fn
+    if getattr(real, "_torchdynamo_disable", False):
+        tr.graph_break("disabled", f"{real.__qualname__}() is disabled for compilers")
+    treatment = directives.treatment(real)
+    if treatment is not None and treatment != "allow_in_graph":
+        tr.graph_break("disabled", f"{real.__qualname__}() is told to run eagerly")
+    if _is_native_module(real.__module__ or ""):
+        tr.graph_break("call", f"{real.__module__}.{real.__qualname__}() is not traced")
+
+
+@rule(directives.graph_break)
+def _graph_break(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    message = args[0] if args else kwargs.get("msg")
+    text = message.realize(tr) if message is not None else None
+    words = text.value if isinstance(text, ConstantValue) and text.value else "framehook.graph_break() was called"
+    tr.graph_break("requested", str(words), "remove the call of graph_break()")
+    raise AssertionError
+
+
+# -- state -----------------------------------------------------------------------------------------------------------
+
+
+def _always(answer: Any) -> Rule:
+    return lambda tr, args, kwargs: ConstantValue(answer)
+
+
+for _fn in (directives.is_compiling, torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling):
+    RULES[id(_fn)] = _always(True)
+for _fn in (torch.compiler.is_exporting, torch.jit.is_scripting, torch.jit.is_tracing, torch._C._is_tracing):
+    RULES[id(_fn)] = _always(False)
+RULES[id(torch._C._get_tracing_state)] = _always(None)
+RULES[id(torch._C._log_api_usage_once)] = _always(None)
+
+
+def _torch_function_check(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """`has_torch_function`: objects that override are not handed to operations, so they break there."""
+    for arg in args:
+        value = arg.realize(tr)
+        items = value.items if isinstance(value, SequenceValue) else [value]
+        for item in items:
+            plain = item.realize(tr)
+            if isinstance(plain, ObjectValue) and hasattr(plain.cls, "__torch_function__"):
+                tr.graph_break("subclass", f"{plain.describe()} overrides torch functions")
+    return ConstantValue(False)
+
+
+for _name in ("_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic"):
+    if hasattr(torch._C, _name):
+        RULES[id(getattr(torch._C, _name))] = _torch_function_check
+for _name in ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"):
+    RULES[id(getattr(torch.overrides, _name))] = _torch_function_check
+
+
+def _read_state(fn: Any) -> Rule:
+    """State that the STATE guard covers, or that is fixed while the process lives."""
+    return lambda tr, args, kwargs: fold_plain(tr, fn, args, kwargs)
+
+
+for _fn in (
+    *(torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype),
+    *(torch.is_autocast_enabled, torch.get_autocast_dtype),
+    *(torch.are_deterministic_algorithms_enabled, torch.get_float32_matmul_precision),
+    *(torch.is_autocast_cpu_enabled, torch.get_autocast_gpu_dtype, torch.get_autocast_cpu_dtype),
+    *(torch.is_deterministic_algorithms_warn_only_enabled, torch.is_anomaly_enabled),
+    *(torch.cuda.is_available, torch.cuda.is_initialized, torch._C._is_torch_function_enabled),
+    *(torch.finfo, torch.iinfo, torch.device, torch.Size, torch.amp.is_autocast_available),
+    *(torch._C._is_autocast_available, torch._C._get_privateuse1_backend_name, torch._C._len_torch_function_stack),
+    *(torch.cuda.is_bf16_supported, torch.backends.mps.is_available, torch._C._has_mkldnn),
+    *(torch.cuda.amp.common.amp_definitely_not_available,),
+):
+    if callable(_fn):
+        RULES[id(_fn)] = _read_state(_fn)
+        _RULED.append(_fn)
+
+
+@rule(torch.is_autocast_cache_enabled)
+def _is_autocast_cache_enabled(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    return ConstantValue(tr.is_autocast_cache_enabled)
+
+
+@rule(torch._C._set_grad_enabled)
+def _set_grad_enabled(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    tr.set_grad_enabled(tr.truth(args[0]))
+    return ConstantValue(None)
+
+
+def _set_state(fn: Any) -> Rule:
+    def apply(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        plain = []
+        for arg in [*args, *kwargs.values()]:
+            value = arg.realize(tr)
+            if not isinstance(value, ConstantValue):
+                tr.graph_break("call", f"{fn.__name__}() with {value.describe()}")
+            plain.append(value.value)
+        return ConstantValue(tr.change_state(fn, plain))
+
+    return apply
+
+
+for _fn in (
+    *(torch.set_autocast_enabled, torch.set_autocast_dtype, torch.set_autocast_cache_enabled),
+    *(torch.autocast_increment_nesting, torch.autocast_decrement_nesting, torch.clear_autocast_cache),
+):
+    RULES[id(_fn)] = _set_state(_fn)
+
+
+# -- calling what is not a Python function -----------------------------------------------------------------------------
+
+_TENSOR_OWNERS = (torch.Tensor, torch._C.TensorBase)
+
+
+def call_real(tr: Any, fn: Any, value: Value, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """Call a callable of C level."""
+    found = BUILTIN_RULES.get(id(fn)) or RULES.get(id(fn))
+    if found is not None:
+        return found(tr, args, kwargs)
+    treatment = directives.treatment(fn)
+    if treatment is not None and treatment != "allow_in_graph":
+        tr.graph_break("disabled", f"{value.describe()} is told to run eagerly")
+    if is_operation(fn) or _is_c_operation(fn) or type(fn).__module__ == "torch._ops":
+        return tr.graph_call(fn, args, kwargs)  # type: ignore[no-any-return]
+    owner = getattr(fn, "__objclass__", None)
+    if isinstance(fn, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args and owner is not None:
+        first = args[0].realize(tr)
+        if isinstance(first, TensorValue):
+            if owner in _TENSOR_OWNERS:
+                return first.call_method(tr, fn.__name__, args[1:], kwargs)
+        elif isinstance(first, ConstantValue):
+            return tr.call(first.get_attr(tr, fn.__name__), args[1:], kwargs)  # type: ignore[no-any-return]
+        elif issubclass(first.python_type(), owner):
+            return call_c_method(tr, first, fn.__name__, args[1:], kwargs)
+    if isinstance(fn, types.BuiltinFunctionType) and fn.__name__ == "__new__" and args:
+        cls = args[0].realize(tr)
+        if isinstance(cls, ClassValue):
+            return new_instance(tr, cls.fn, args[1:], kwargs)
+    bound = getattr(fn, "__self__", None)
+    if bound in (str, bytes, int, float) or (isinstance(bound, type) and bound.__module__ == "torch"):
+        return fold_plain(tr, fn, args, kwargs)
+    tr.graph_break(
+        "call",
+        f"{value.describe()}() is C code that is not known to be an operation",
+        "if it only computes tensors, say framehook.allow_in_graph(fn); else call it outside",
+    )
+    raise AssertionError
+
+
+# -- modules -------------------------------------------------------------------------------------------------------------
+
+_MODULE_GETATTR = torch.nn.Module.__getattr__
+_TABLES = ("_parameters", "_buffers", "_modules")
+
+
+def module_getattr(tr: Any, owner: ObjectValue, fallback: Any, name: str) -> Value | None:
+    """What `nn.Module.__getattr__` finds in a module's tables; None leaves it to the interpreter."""
+    if fallback is not _MODULE_GETATTR:
+        return None
+    _guard_once(tr, fallback)
+    for table in _TABLES:
+        mapping = owner.instance_attr(tr, table)
+        if mapping is None:
+            continue
+        found = mapping.realize(tr).lookup(tr, ConstantValue(name))  # type: ignore[attr-defined]
+        if found is not None:
+            return found  # type: ignore[no-any-return]
+    tr.throw(AttributeError, f"'{owner.cls.__name__}' object has no attribute '{name}'")
+    raise AssertionError
+
+
+def _guard_once(tr: Any, fn: types.FunctionType) -> None:
+    """The code of a function that is modelled rather than interpreted."""
+    tr.guard(tr.absolute(fn, None).member("__code__"), Check.IDENTITY, fn.__code__)
+

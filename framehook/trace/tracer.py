@@ -1,0 +1,528 @@
+"""The tracer: a symbolic interpreter of CPython bytecode, and all that values may ask of it."""
+
+from __future__ import annotations
+
+import builtins
+import types
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import torch
+
+from framehook import torch_compat
+from framehook.bytecode.decode import decode
+from framehook.bytecode.opcodes import V312, VERSION
+from framehook.bytecode.resume import origin, original_index
+from framehook.guards.guard import Check, Guard, GuardSet
+from framehook.source import BuiltinsSource, ClosureSource, GlobalsSource, LocalSource, ObjectSource, Source
+from framehook.trace import builtin_rules, calls, operators, torch_rules
+from framehook.trace.classes import ClassLookup, construct
+from framehook.trace.frame import Frame, RaisedAt, TracebackValue
+from framehook.trace.graph import GraphBuilder
+from framehook.trace.handlers import HANDLERS
+from framehook.trace.wrap import make_cell, wrap
+from framehook.values.base import (
+    BreakGraph,
+    ConstantValue,
+    LazyValue,
+    MethodOfConstant,
+    ObservedException,
+    Value,
+    fold,
+    is_constant,
+)
+from framehook.values.functions import (
+    BoundMethodValue,
+    CellValue,
+    FunctionValue,
+    GeneratorValue,
+    GlobalsView,
+    NestedFunctionValue,
+)
+from framehook.values.mappings import DictValue, SetValue
+from framehook.values.objects import CallableValue, ClassValue, ExceptionValue, ObjectValue
+from framehook.values.iterators import ConstantIterator
+from framehook.values.sequences import ListValue, SliceValue, TupleValue, drain
+from framehook.values.tensor import TensorValue
+
+#: Instructions after which a trace gives up.
+MAX_INSTRUCTIONS = 2_000_000
+#: Depth of inlined calls after which a call is left native.
+MAX_DEPTH = 120
+
+
+#: From 3.12 on SEND leaves the receiver for END_SEND.
+SEND_KEEPS_RECEIVER = VERSION >= V312
+
+
+def original_unit(code: types.CodeType, index: int) -> int:
+    """Code unit of an instruction in the code that a resume function continues (or in the code itself)."""
+    original, _ = origin(code)
+    return decode(original).instructions[original_index(code, index)].offset // 2
+
+
+class SymbolicTracer:
+    """One trace of one frame.  Implements the protocol `values.base.Tracer`."""
+
+    def __init__(self, record: Any, options: Any, state_snapshot: Any, entry_state: torch_compat.TorchState) -> None:
+        self.record = record
+        self.options = options
+        self.guards = GuardSet()
+        self.builder = GraphBuilder()
+        self.known: dict[int, tuple[Any, Value]] = {}
+        self.keep_alive: list[Any] = []
+        self.callees: dict[int, calls.Callee] = {}
+        self.effects: list[Any] = []
+        self.tensor_guards: list[tuple[Guard, TensorValue]] = []
+        self.grad_was_enabled = torch.is_grad_enabled()
+        self.entry_state = entry_state
+        self.is_autocast_cache_enabled = entry_state.autocast_cache
+        self.autocast_nesting = 0
+        self.instructions = 0
+        self.depth = 0
+        self.absolute_sources: dict[int, ObjectSource] = {}
+        self._views: dict[int, GlobalsView] = {}
+        self._classes = ClassLookup(self)
+        self.guard(None, Check.STATE, state_snapshot)
+        self.frame: Frame = self._root_frame()
+
+    def _root_frame(self) -> Frame:
+        record = self.record
+        code = record.code
+        builtins_source = BuiltinsSource()
+        if record.builtins is builtins.__dict__:
+            self.guard(builtins_source, Check.IDENTITY, record.builtins)
+            builtins_place: Source = self.absolute(builtins, None).instance_dict()
+        else:
+            builtins_place = builtins_source
+        view = GlobalsView(record.globals, GlobalsSource(), record.builtins, builtins_place)
+        self._views[id(record.globals)] = view
+        frame = Frame(code, view, None)
+        for slot, obj in enumerate(record.slots):
+            name = code.co_varnames[slot]
+            frame.locals[name] = self.root_argument(obj, LocalSource(name, slot))
+        for index, cell in enumerate(record.closure or ()):
+            frame.closure.append(make_cell(self, cell, ClosureSource(index, code.co_freevars[index])))
+        return frame
+
+    def root_argument(self, obj: Any, source: LocalSource) -> Value:
+        """The value of one argument slot."""
+        if isinstance(obj, types.CellType):
+            return make_cell(self, obj, source)
+        return LazyValue(obj, source)
+
+    # -- the loop --------------------------------------------------------------------------------
+    def step(self, frame: Frame) -> None:
+        """Execute one instruction of a frame."""
+        inst = frame.instructions[frame.index]
+        frame.inst = inst
+        frame.index += 1
+        HANDLERS[inst.opname](self, frame, inst)
+
+    def run_inner(self, frame: Frame, thrown: Value | None = None) -> Value:
+        """Run an inlined frame until it returns or yields."""
+        if self.depth >= MAX_DEPTH:
+            self.graph_break("depth", f"calls are nested deeper than {MAX_DEPTH}")
+        caller = self.frame
+        self.frame = frame
+        self.depth += 1
+        self.instructions += 1
+        instructions = frame.instructions
+        handlers = HANDLERS
+        count = 0
+        frame.result = None
+        try:
+            if thrown is not None:
+                self.unwind(frame, ObservedException(thrown))
+            while frame.result is None:
+                inst = instructions[frame.index]
+                frame.inst = inst
+                frame.index += 1
+                count += 1
+                try:
+                    handlers[inst.opname](self, frame, inst)
+                except ObservedException as observed:
+                    self.unwind(frame, observed)
+                if frame.yielded is not None:
+                    return frame.yielded
+                if count > 10_000:
+                    self.count_instructions(count)
+                    count = 0
+            return frame.result
+        except BreakGraph as stop:
+            if stop.frames is None:
+                stop.frames = self.frames()
+            raise
+        finally:
+            self.instructions += count
+            self.frame = caller
+            self.depth -= 1
+
+    def count_instructions(self, count: int) -> None:
+        """Give up on frames that run for too long."""
+        self.instructions += count
+        if self.instructions > MAX_INSTRUCTIONS:
+            self.graph_break("limit", f"more than {MAX_INSTRUCTIONS} instructions in one trace")
+
+    def unwind(self, frame: Frame, observed: ObservedException) -> None:
+        """Continue at the handler of an exception, or leave the frame by it."""
+        region = frame.inst.handler
+        if frame.handling and isinstance(observed.value, ExceptionValue):
+            current = frame.handling[-1]
+            context = observed.value.context
+            if isinstance(context, ConstantValue) and current is not observed.value:
+                observed.value.context = current
+        if region is None:
+            raise observed
+        del frame.stack[region.depth :]
+        if region.lasti:
+            frame.stack.append(RaisedAt(original_unit(frame.code, frame.inst.index)))
+        frame.stack.append(observed.value)
+        frame.index = region.target
+
+    def frames(self) -> list[tuple[types.CodeType, int]]:
+        """Code and line of every frame of the trace, outermost first."""
+        found = []
+        frame: Frame | None = self.frame
+        while frame is not None:
+            found.append(frame.where())
+            frame = frame.caller
+        return found[::-1]
+
+    # -- guards and sources ----------------------------------------------------------------------
+    def guard(self, source: Source | None, check: Check, constant: Any = None) -> Guard:
+        """Add a guard on behalf of the instruction that is being executed."""
+        frame = getattr(self, "frame", None)
+        if frame is not None:
+            self.guards.location = (frame.code, frame.inst.offset)
+        return self.guards.add(source, check, constant)
+
+    def absolute(self, obj: Any, via: Source | None) -> ObjectSource:
+        """The absolute source of an object whose identity is guarded or cannot change."""
+        found = self.absolute_sources.get(id(obj))
+        if found is None:
+            found = self.absolute_sources[id(obj)] = ObjectSource(obj, via)
+            self.keep_alive.append(obj)
+        return found
+
+    def wrap(self, obj: object, source: Source) -> Value:
+        """See the protocol."""
+        return wrap(self, obj, source)
+
+    def lazy(self, obj: object, source: Source | None) -> Value:
+        """See the protocol."""
+        assert source is not None
+        return LazyValue(obj, source)
+
+    def lazy_or_raw(self, raw: object, source: Source) -> Value:
+        """The value of a raw class attribute."""
+        return LazyValue(raw, source)
+
+    def constant_object(self, obj: object) -> Value:
+        """See the protocol."""
+        if is_constant(obj):
+            return ConstantValue(obj)
+        if isinstance(obj, type):
+            return ClassValue(obj, self.absolute(obj, None))
+        if isinstance(obj, types.FunctionType):
+            return FunctionValue(obj, self.absolute(obj, None))
+        return CallableValue(obj, self.absolute(obj, None))
+
+    def class_value(self, cls: type, owner: Value | None) -> Value:
+        """The class of an object whose type is guarded."""
+        return self.constant_object(cls)
+
+    def class_attr(self, cls: type, name: str) -> Any:
+        """Raw class attribute along the MRO, or MISSING; guarded."""
+        return self._classes.raw(cls, name)
+
+    def class_value_attr(self, cls: type, name: str) -> Value:
+        """The same as a value."""
+        return self._classes.value(cls, name)
+
+    def super_attr(self, start: type, bases: Sequence[type], owner: type, name: str) -> Value:
+        """What `super()` finds."""
+        return self._classes.super_value(start, bases, owner, name)
+
+    def globals_of(self, fn: types.FunctionType, source: Source) -> GlobalsView:
+        """The globals of a function that exists outside the frame."""
+        namespace = fn.__globals__
+        view = self._views.get(id(namespace))
+        if view is None:
+            place = source.member("__globals__")
+            fn_builtins = fn.__builtins__  # type: ignore[attr-defined]
+            builtins_place: Source = self.absolute(builtins, None).instance_dict()
+            if fn_builtins is not builtins.__dict__:
+                self.graph_break("call", f"{fn.__qualname__} runs under builtins of its own")
+            view = self._views[id(namespace)] = GlobalsView(namespace, place, fn_builtins, builtins_place)
+            self.keep_alive.append(namespace)
+        if not isinstance(source, ObjectSource):
+            # Another function object of the same code may live in another module.
+            place = source.member("__globals__")
+            if place is not view.source:
+                self.guard(place, Check.SAME, view.source)
+            self.guard(source.member("__builtins__"), Check.IDENTITY, fn.__builtins__)  # type: ignore[attr-defined]
+        return view
+
+    # -- what values ask -------------------------------------------------------------------------
+    def graph_break(self, kind: str, reason: str, hint: str = "") -> NoReturn:
+        """See the protocol."""
+        raise BreakGraph(kind, reason, hint)
+
+    def throw(self, cls: type[BaseException], *args: Any) -> NoReturn:
+        """See the protocol."""
+        values = [arg if isinstance(arg, Value) else self.from_plain(arg) for arg in args]
+        raise ObservedException(ExceptionValue(cls, values))
+
+    def call(self, fn: Value, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        """See the protocol."""
+        return fn.realize(self).call(self, args, kwargs)
+
+    def inline(self, fn: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        """See the protocol."""
+        if isinstance(fn, FunctionValue):
+            rule = builtin_rules.RULES.get(id(fn.fn)) or torch_rules.RULES.get(id(fn.fn))
+            if rule is not None:
+                self.guard_function_as_is(fn)
+                return rule(self, args, kwargs)
+            if torch_rules.is_operation(fn.fn):
+                self.guard_function_as_is(fn)
+                return self.graph_call(fn.fn, args, kwargs)
+        return calls.inline(self, fn, args, kwargs)
+
+    def guard_function_as_is(self, fn: FunctionValue) -> None:
+        """A function that stands for itself: its identity and its code."""
+        if not isinstance(fn.source, ObjectSource):
+            self.guard(fn.source, Check.IDENTITY, fn.fn)
+        self.guard(fn.source.member("__code__"), Check.IDENTITY, fn.fn.__code__)
+
+    def check_inlinable(self, fn: Value) -> None:
+        """Break at functions that were told to run eagerly."""
+        torch_rules.check_inlinable(self, fn)
+
+    def see_through(self, obj: Any, source: Source) -> Value | None:
+        """The function inside a wrapper of ours, or None."""
+        return builtin_rules.see_through(self, obj, source)
+
+    def graph_call(
+        self, target: Any, args: Sequence[Value], kwargs: dict[str, Value], *, method: bool = False
+    ) -> Value:
+        """See the protocol."""
+        return self.builder.call(self, target, args, kwargs, method)
+
+    def mutated(self, value: Value) -> None:
+        """See the protocol."""
+        if value.source is not None:
+            self.effects.append(value)
+
+    def record_effect(self, effect: Any) -> None:
+        """See the protocol."""
+        self.effects.append(effect)
+
+    def binary(self, op: str, left: Value, right: Value) -> Value:
+        """See the protocol."""
+        return operators.binary(self, op, left, right)
+
+    def compare(self, op: str, left: Value, right: Value) -> Value:
+        """See the protocol."""
+        return operators.compare(self, op, left, right)
+
+    def is_same(self, left: Value, right: Value) -> bool:
+        """See the protocol."""
+        return operators.is_same(self, left, right)
+
+    def equals(self, left: Value, right: Value) -> bool:
+        """See the protocol."""
+        return operators.equals(self, left, right)
+
+    def truth(self, value: Value) -> bool:
+        """`bool(value)`."""
+        return value.realize(self).truth(self)
+
+    def drain(self, value: Value) -> list[Value]:
+        """All elements of an iterable."""
+        return drain(self, value)
+
+    def from_plain(self, obj: Any) -> Value:
+        """A value for a fresh plain object; parts may be values already."""
+        if isinstance(obj, Value):
+            return obj
+        cls = type(obj)
+        if cls is torch.Size:
+            return TupleValue([ConstantValue(item) for item in obj], cls=torch.Size)
+        if cls is tuple:
+            return TupleValue([self.from_plain(item) for item in obj])
+        if is_constant(obj):
+            return ConstantValue(obj)
+        if cls is list:
+            return ListValue([self.from_plain(item) for item in obj])
+        if cls is dict:
+            return DictValue({key: (self.from_plain(key), self.from_plain(item)) for key, item in obj.items()})
+        if cls is set or cls is frozenset:
+            return SetValue({item: ConstantValue(item) for item in obj}, cls=cls)
+        if cls is slice:
+            return SliceValue([self.from_plain(part) for part in (obj.start, obj.stop, obj.step)])
+        if isinstance(obj, type) or callable(obj):
+            return self.constant_object(obj)
+        self.graph_break("call", f"a fresh object of class {cls.__qualname__} is not modelled")
+
+    def construct(self, value: ClassValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        """`cls(*args, **kwargs)`."""
+        rule = builtin_rules.RULES.get(id(value.fn)) or torch_rules.RULES.get(id(value.fn))
+        if rule is not None:
+            return rule(self, args, kwargs)
+        return construct(self, value, args, kwargs)
+
+    def call_real(self, fn: Any, value: Value, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        """Call a callable of C level."""
+        return torch_rules.call_real(self, fn, value, args, kwargs)
+
+    def call_object(self, value: ObjectValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        """Call an object whose `__call__` is C code, or that has none."""
+        return builtin_rules.call_object(self, value, args, kwargs)
+
+    def call_c_method(self, owner: Value, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        """Call a method that a builtin base class serves from C."""
+        return builtin_rules.call_c_method(self, owner, name, args, kwargs)
+
+    def call_constant_method(
+        self, value: MethodOfConstant, args: Sequence[Value], kwargs: dict[str, Value]
+    ) -> Value:
+        """A method of a constant: folded when pure."""
+        return builtin_rules.call_constant_method(self, value, args, kwargs)
+
+    def getset_value(self, owner: Value, raw: Any, name: str) -> Value | None:
+        """An attribute served by a getset descriptor of C code."""
+        return builtin_rules.getset_value(self, owner, raw, name)
+
+    def module_getattr(self, owner: ObjectValue, fallback: Any, name: str) -> Value | None:
+        """`nn.Module.__getattr__` without interpreting it."""
+        return torch_rules.module_getattr(self, owner, fallback, name)
+
+    def call_until_stop(self, method: Value) -> Value | None:
+        """Call `__next__`; None when it raises StopIteration."""
+        try:
+            return self.call(method, [], {})
+        except ObservedException as observed:
+            if issubclass(observed.value.python_type(), StopIteration):
+                return None
+            raise
+
+    def get_item_until_stop(self, owner: Value, key: Value) -> Value | None:
+        """`owner[key]`; None when it raises IndexError or StopIteration."""
+        try:
+            return owner.get_item(self, key)
+        except ObservedException as observed:
+            if issubclass(observed.value.python_type(), (IndexError, StopIteration)):
+                return None
+            raise
+
+    def as_exception(self, value: Value) -> Value:
+        """The instance that `raise value` raises."""
+        value = value.realize(self)
+        if isinstance(value, ClassValue) and issubclass(value.fn, BaseException):
+            value = self.call(value, [], {}).realize(self)
+        if isinstance(value, ObjectValue) and issubclass(value.cls, BaseException):
+            return value
+        self.throw(TypeError, "exceptions must derive from BaseException")
+
+    def resume_generator(self, generator: GeneratorValue, sent: Value) -> Value | None:
+        """`next(generator)`."""
+        return calls.resume_generator(self, generator, sent)
+
+    def generator_method(self, generator: GeneratorValue, name: str, args: Sequence[Value]) -> Value:
+        """`send`, `throw`, `close`."""
+        return calls.generator_method(self, generator, name, args)
+
+    def need_requires_grad(self, value: TensorValue) -> None:
+        """The trace depends on `requires_grad` of an input."""
+        for guard, owner in self.tensor_guards:
+            if owner is value:
+                guard.constant = guard.constant._replace(requires_grad=value.fake.requires_grad)
+
+    def iterate(self, value: Value) -> Value:
+        """`iter(value)`."""
+        value = value.realize(self)
+        if isinstance(value, ConstantValue):
+            if isinstance(value.value, (str, bytes, range, tuple, frozenset)):
+                return ConstantIterator(value.value)
+            self.throw(TypeError, f"'{type(value.value).__name__}' object is not iterable")
+        return value.iterate(self)
+
+    def special_method(self, owner: Value, name: str) -> Value | None:
+        """A special method, looked up on the class."""
+        owner = owner.realize(self)
+        if isinstance(owner, ObjectValue):
+            return owner.special(self, name)
+        return None
+
+    def current_exception(self) -> Value | None:
+        """The exception that is being handled."""
+        frame: Frame | None = self.frame
+        while frame is not None:
+            if frame.handling:
+                return frame.handling[-1]
+            frame = frame.caller
+        return None
+
+    def traceback_value(self) -> Value:
+        """The traceback of an exception of the trace: there is none to look at."""
+        return TracebackValue()
+
+    def send(self, generator: GeneratorValue, sent: Value) -> Value | None:
+        """`generator.send(sent)`; None when it returned."""
+        return calls.resume_generator(self, generator, sent)
+
+    def finish_send(self, frame: Frame, result: Value) -> None:
+        """What SEND leaves when the receiver has returned."""
+        if SEND_KEEPS_RECEIVER:
+            frame.stack.append(result)
+        else:
+            frame.stack[-1] = result
+
+    def import_module(self, name: str, from_names: Value, level: Value) -> Value:
+        """`import name` inside a function."""
+        return builtin_rules.import_module(self, name, from_names, level)
+
+    # -- torch state -----------------------------------------------------------------------------
+    def change_state(self, setter: Any, args: list[Any]) -> Any:
+        """Change autocast's state: now, in the graph, and (where the trace stops) for real."""
+        self.builder.state_call(setter, *args)
+        if setter is torch.set_autocast_cache_enabled:
+            # The cache stays off while tracing: fake casts must not enter it.
+            self.is_autocast_cache_enabled = bool(args[0])
+            return None
+        if setter is torch.autocast_increment_nesting:
+            self.autocast_nesting += 1
+        elif setter is torch.autocast_decrement_nesting:
+            self.autocast_nesting -= 1
+        return setter(*args)
+
+    def finish_state(self) -> list[tuple[Any, tuple[Any, ...]]]:
+        """Let the graph leave torch's state as it found it; return the calls that change it for real."""
+        entry = self.entry_state
+        changes: list[tuple[Any, tuple[Any, ...]]] = []
+        if torch.is_grad_enabled() != entry.grad_enabled:
+            changes.append((torch._C._set_grad_enabled, (torch.is_grad_enabled(),)))
+            self.builder.state_call(torch._C._set_grad_enabled, entry.grad_enabled)
+        undo, redo = torch_compat.autocast_difference(
+            entry, self.autocast_nesting, self.is_autocast_cache_enabled
+        )
+        for setter, args in undo:
+            self.builder.state_call(setter, *args)
+        changes.extend(redo)
+        return changes
+
+    def set_grad_enabled(self, is_enabled: bool) -> None:
+        """Grad mode from here on, while tracing, in the graph and after it."""
+        if torch.is_grad_enabled() == is_enabled:
+            return
+        torch._C._set_grad_enabled(is_enabled)
+        self.builder.state_call(torch._C._set_grad_enabled, is_enabled)
+        if is_enabled and not self.grad_was_enabled:
+            self.grad_was_enabled = True
+            for _, value in self.tensor_guards:
+                self.need_requires_grad(value)
+
+
+__all__ = ["BoundMethodValue", "CellValue", "NestedFunctionValue", "SymbolicTracer", "fold"]

@@ -1,0 +1,241 @@
+"""Real objects to symbolic values: what is guarded about an object when it is first looked at."""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from framehook import torch_compat
+from framehook.guards.guard import Check, TensorSpec, WeakIdentity
+from framehook.source import ObjectSource, Source
+from framehook.values.base import CONSTANT_TYPES, ConstantValue, LazyValue, Tracer, Value, is_constant
+from framehook.values.functions import BoundMethodValue, CellValue, FunctionValue, is_persistent
+from framehook.values.mappings import DictValue, SetValue
+from framehook.values.objects import CallableValue, ClassValue, ModuleObjectValue, ObjectValue
+from framehook.values.sequences import ListValue, TupleValue
+from framehook.values.tensor import TensorValue
+
+Wrapper = Callable[[Any, Any, Source], Value]
+
+TENSOR_CLASSES: set[type] = {torch.Tensor, torch.nn.Parameter}
+if hasattr(torch.nn, "Buffer"):
+    TENSOR_CLASSES.add(torch.nn.Buffer)
+
+# Objects of C level whose identity stands for all they do.
+_IDENTITY_TYPES: tuple[type, ...] = (
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.MethodWrapperType,
+    types.CodeType,
+)
+
+
+def wrap(tr: Any, obj: Any, source: Source) -> Value:
+    """Return the value for a real object at `source`; the same object gives the same value."""
+    cls = type(obj)
+    if cls in CONSTANT_TYPES and is_constant(obj):
+        tr.guard(source, Check.EQUALS, obj)
+        return ConstantValue(obj, source)
+    known = tr.known.get(id(obj))
+    if known is not None:
+        value: Value = known[1]
+        if value.source is not source and value.source is not None:
+            if isinstance(value, (CallableValue, ModuleObjectValue)) or (
+                isinstance(value, FunctionValue) and isinstance(value.source, ObjectSource)
+            ):
+                if not isinstance(source, ObjectSource):
+                    tr.guard(source, Check.IDENTITY, obj)
+            else:
+                tr.guard(source, Check.SAME, value.source)
+        return value
+    value = _make(tr, obj, cls, source)
+    tr.known[id(obj)] = (obj, value)
+    return value
+
+
+def _make(tr: Any, obj: Any, cls: type, source: Source) -> Value:
+    maker = _MAKERS.get(cls)
+    if maker is not None:
+        return maker(tr, obj, source)
+    if isinstance(obj, torch.Tensor):
+        if cls in TENSOR_CLASSES:
+            return _tensor(tr, obj, source)
+        tr.graph_break("subclass", f"a tensor of class {cls.__name__} is not traced")
+    if isinstance(obj, type):
+        return ClassValue(obj, _absolute(tr, obj, source))
+    if isinstance(obj, types.ModuleType):
+        return ModuleObjectValue(obj, _absolute(tr, obj, source))
+    if isinstance(obj, _IDENTITY_TYPES) or cls.__module__ in ("torch._ops", "torch.jit._builtins"):
+        return CallableValue(obj, _absolute(tr, obj, source))
+    unwrapped = tr.see_through(obj, source)
+    if unwrapped is not None:
+        return unwrapped  # type: ignore[no-any-return]
+    if isinstance(obj, enum.Enum):
+        tr.guard(source, Check.IDENTITY, obj)
+        return ObjectValue(cls, obj, tr.absolute(obj, source))
+    tr.guard(source, Check.TYPE, cls)
+    return ObjectValue(cls, obj, source, _builtin_part(tr, obj, cls, source))
+
+
+def _absolute(tr: Any, obj: Any, source: Source) -> Source:
+    """Guard the identity of an object and return the source by which all its uses go."""
+    if not isinstance(source, ObjectSource):
+        tr.guard(source, Check.IDENTITY, obj)
+    return tr.absolute(obj, source)  # type: ignore[no-any-return]
+
+
+def _builtin_part(tr: Any, obj: Any, cls: type, source: Source) -> Value | None:
+    """What the builtin base class of an object stores."""
+    if isinstance(obj, dict):
+        return _dict_of(tr, obj, source, cls)
+    if isinstance(obj, list):
+        items = list.__iter__(obj)
+        return ListValue([tr.lazy(item, source.item(index)) for index, item in enumerate(items)], source)
+    if isinstance(obj, tuple):
+        parts = tuple.__iter__(obj)
+        return TupleValue([tr.lazy(item, source.item(index)) for index, item in enumerate(parts)], source)
+    return None
+
+
+def _tensor(tr: Any, obj: torch.Tensor, source: Source) -> Value:
+    if obj.layout is not torch.strided or obj.is_quantized or obj.is_nested:
+        tr.graph_break("subclass", f"a tensor of layout {obj.layout} is not traced")
+    if torch_compat.is_fake(obj) or not torch_compat.is_plain(obj):
+        tr.graph_break("subclass", "a fake, batched or otherwise wrapped tensor is not traced")
+    needs_grad: bool | None = obj.requires_grad if tr.grad_was_enabled else None
+    spec = TensorSpec(
+        WeakIdentity(type(obj)),
+        torch_compat.dispatch_keys(obj),
+        obj.dtype,
+        obj.device,
+        tuple(obj.shape),
+        tuple(obj.stride()),
+        needs_grad,
+    )
+    guard = tr.guard(source, Check.TENSOR, spec)
+    value = tr.builder.add_input(source, obj)
+    tr.tensor_guards.append((guard, value))
+    return value  # type: ignore[no-any-return]
+
+
+def _list(tr: Any, obj: list[Any], source: Source) -> Value:
+    tr.guard(source, Check.TYPE, list)
+    return ListValue([LazyValue(item, source.item(index)) for index, item in enumerate(obj)], source)
+
+
+def _tuple(tr: Any, obj: tuple[Any, ...], source: Source) -> Value:
+    tr.guard(source, Check.TYPE, type(obj))
+    items: list[Value] = [LazyValue(item, source.item(index)) for index, item in enumerate(obj)]
+    value = TupleValue(items, source)
+    return value
+
+
+def _dict_of(tr: Any, obj: dict[Any, Any], source: Source, cls: type) -> DictValue:
+    items: dict[Any, tuple[Value, Value]] = {}
+    for key, item in dict.items(obj):
+        if is_constant(key):
+            items[key] = (ConstantValue(key), tr.lazy(item, source.item(key)))
+        else:
+            # Reached only by whoever looks at all keys, and that breaks.
+            items["object", id(key)] = (ConstantValue(None), ConstantValue(None))
+    value = DictValue(items, source, cls=cls)
+    value.original_keys = tuple(obj)
+    return value
+
+
+def _dict(tr: Any, obj: dict[Any, Any], source: Source) -> Value:
+    tr.guard(source, Check.TYPE, type(obj))
+    value = _dict_of(tr, obj, source, type(obj))
+    if isinstance(obj, collections.defaultdict):
+        factory = obj.default_factory
+        value.default_factory = (
+            None if factory is None else tr.lazy(factory, source.member("default_factory"))
+        )
+        if factory is None:
+            tr.guard(source.member("default_factory"), Check.EQUALS, None)
+    return value
+
+
+def _set(tr: Any, obj: Any, source: Source) -> Value:
+    if not is_constant(tuple(obj)):
+        tr.graph_break("container", "a set of objects that are not plain constants")
+    # Order included: it is what iterating over the set gives.
+    tr.guard(source, Check.EQUALS, frozenset(obj) if type(obj) is frozenset else obj.copy())
+    return SetValue({item: ConstantValue(item) for item in obj}, source, cls=type(obj))
+
+
+def _function(tr: Any, obj: types.FunctionType, source: Source) -> Value:
+    if isinstance(source, ObjectSource):
+        return FunctionValue(obj, source)
+    if is_persistent(source):
+        tr.guard(source, Check.IDENTITY, obj)
+        return FunctionValue(obj, tr.absolute(obj, source))
+    tr.guard(source, Check.TYPE, types.FunctionType)
+    return FunctionValue(obj, source)
+
+
+def _method(tr: Any, obj: types.MethodType, source: Source) -> Value:
+    tr.guard(source, Check.TYPE, types.MethodType)
+    fn = tr.wrap(obj.__func__, source.member("__func__"))
+    return BoundMethodValue(fn, tr.wrap(obj.__self__, source.member("__self__")), source)
+
+
+def _cell(tr: Any, obj: types.CellType, source: Source) -> Value:
+    return make_cell(tr, obj, source)
+
+
+def make_cell(tr: Any, obj: types.CellType, source: Source) -> CellValue:
+    """The value of a cell object that exists outside the frame."""
+    known = tr.known.get(id(obj))
+    if known is not None:
+        value = known[1]
+        if value.source is not source:
+            tr.guard(source, Check.SAME, value.source)
+        return value  # type: ignore[no-any-return]
+    try:
+        contents = LazyValue(obj.cell_contents, source.cell_contents())
+    except ValueError:
+        tr.guard(source, Check.CELL_EMPTY)
+        cell = CellValue(None, source)
+    else:
+        cell = CellValue(contents, source)
+    tr.known[id(obj)] = (obj, cell)
+    return cell
+
+
+def _partial(tr: Any, obj: functools.partial[Any], source: Source) -> Value:
+    tr.guard(source, Check.TYPE, functools.partial)
+    value = ObjectValue(functools.partial, obj, source)
+    value.attrs["func"] = tr.lazy(obj.func, source.member("func"))
+    value.attrs["args"] = tr.wrap(obj.args, source.member("args"))
+    value.attrs["keywords"] = tr.wrap(obj.keywords, source.member("keywords"))
+    return value
+
+
+_MAKERS: dict[type, Wrapper] = {
+    list: _list,
+    tuple: _tuple,
+    dict: _dict,
+    collections.OrderedDict: _dict,
+    collections.defaultdict: _dict,
+    set: _set,
+    frozenset: _set,
+    types.FunctionType: _function,
+    types.MethodType: _method,
+    types.CellType: _cell,
+    functools.partial: _partial,
+    torch.Tensor: _tensor,
+    torch.nn.Parameter: _tensor,
+}
+
+__all__ = ["Tracer", "make_cell", "wrap"]

@@ -1,0 +1,313 @@
+"""The symbolic value: what the tracer holds in place of a real object, and how values speak to the tracer.
+
+Values are small.  They know what Python would do with the object they stand for; whatever needs the graph,
+guards or the frame they ask of the tracer that is handed to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+if TYPE_CHECKING:
+    from framehook.guards.guard import Check
+    from framehook.source import Source
+
+
+class BreakGraph(Exception):
+    """A point that cannot go into the graph.  Caught by the tracer at the root frame."""
+
+    def __init__(self, kind: str, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.kind = kind
+        self.reason = reason
+        self.hint = hint
+        self.frames: list[tuple[Any, int]] | None = None  # (code, line), innermost last
+
+
+class ObservedException(Exception):
+    """An exception that the traced program raises, as a symbolic value."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__()
+        self.value = value
+
+
+class Tracer(Protocol):
+    """What values may ask of the tracer."""
+
+    def wrap(self, obj: object, source: Source) -> Value:
+        """Return the value for a real object reached by `source`, guarded as needed."""
+
+    def lazy(self, obj: object, source: Source | None) -> Value:
+        """Return a value for a real object that is guarded only when it is looked at."""
+
+    def constant_object(self, obj: object) -> Value:
+        """Return the value of an object that no user code can replace (a builtin, a torch function)."""
+
+    def guard(self, source: Source | None, check: Check, constant: Any = None) -> None:
+        """Add a guard."""
+
+    def call(self, fn: Value, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        """Call `fn` as Python would."""
+
+    def inline(self, fn: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        """Inline a Python function value."""
+
+    def graph_break(self, kind: str, reason: str, hint: str = "") -> NoReturn:
+        """Raise BreakGraph."""
+
+    def throw(self, cls: type[BaseException], *args: Any) -> NoReturn:
+        """Raise ObservedException with a new exception of `cls`; args may be values or plain constants."""
+
+    def graph_call(
+        self, target: Any, args: Sequence[Value], kwargs: dict[str, Value], *, method: bool = False
+    ) -> Value:
+        """Put a call into the graph and return its (symbolic) result."""
+
+    def mutated(self, value: Value) -> None:
+        """Note that a value that exists outside the frame was changed."""
+
+    def binary(self, op: str, left: Value, right: Value) -> Value:
+        """Apply a binary operator (`+`, `+=`, `@`, ...)."""
+
+    def compare(self, op: str, left: Value, right: Value) -> Value:
+        """Apply a rich comparison."""
+
+    def is_same(self, left: Value, right: Value) -> bool:
+        """Answer `left is right`, guarded."""
+
+    def equals(self, left: Value, right: Value) -> bool:
+        """Answer `left is right or left == right` as containers ask it."""
+
+    def record_effect(self, effect: Any) -> None:
+        """Note an effect that is replayed after the graph."""
+
+
+class Value:
+    """Base of all symbolic values."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, source: Source | None = None) -> None:
+        self.source = source
+
+    def realize(self, tr: Tracer) -> Value:
+        """Return the value itself, or what a lazy value stands for (this adds its guards)."""
+        return self
+
+    def python_type(self) -> type:
+        """The exact class of the object that this value stands for."""
+        raise NotImplementedError(type(self).__name__)
+
+    def describe(self) -> str:
+        """The value in words, for reasons of graph breaks."""
+        return f"a {self.python_type().__name__}"
+
+    # -- protocol of Python objects; the defaults say that the operation is not understood ----------
+    def truth(self, tr: Tracer) -> bool:
+        """`bool(self)`."""
+        return True
+
+    def get_attr(self, tr: Tracer, name: str) -> Value:
+        """`self.name`."""
+        tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
+
+    def set_attr(self, tr: Tracer, name: str, value: Value) -> None:
+        """`self.name = value`."""
+        tr.graph_break("attribute", f"setting attribute '{name}' of {self.describe()} is not modelled")
+
+    def del_attr(self, tr: Tracer, name: str) -> None:
+        """`del self.name`."""
+        tr.graph_break("attribute", f"deleting attribute '{name}' of {self.describe()} is not modelled")
+
+    def get_item(self, tr: Tracer, key: Value) -> Value:
+        """`self[key]`."""
+        tr.throw(TypeError, f"'{self.python_type().__name__}' object is not subscriptable")
+
+    def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
+        """`self[key] = value`."""
+        tr.throw(TypeError, f"'{self.python_type().__name__}' object does not support item assignment")
+
+    def del_item(self, tr: Tracer, key: Value) -> None:
+        """`del self[key]`."""
+        tr.throw(TypeError, f"'{self.python_type().__name__}' object doesn't support item deletion")
+
+    def length(self, tr: Tracer) -> int:
+        """`len(self)`."""
+        tr.throw(TypeError, f"object of type '{self.python_type().__name__}' has no len()")
+
+    def iterate(self, tr: Tracer) -> Value:
+        """`iter(self)`: a value with `next`."""
+        tr.throw(TypeError, f"'{self.python_type().__name__}' object is not iterable")
+
+    def next(self, tr: Tracer) -> Value | None:
+        """`next(self)`; None when exhausted."""
+        tr.throw(TypeError, f"'{self.python_type().__name__}' object is not an iterator")
+
+    def contains(self, tr: Tracer, item: Value) -> bool:
+        """`item in self`."""
+        iterator = self.iterate(tr)
+        while (element := iterator.next(tr)) is not None:
+            if tr.equals(element, item):
+                return True
+        return False
+
+    def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        """`self(*args, **kwargs)`."""
+        tr.throw(TypeError, f"'{self.python_type().__name__}' object is not callable")
+
+    def call_method(self, tr: Tracer, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        """`self.name(*args, **kwargs)`."""
+        return tr.call(self.get_attr(tr, name), args, kwargs)
+
+
+class LazyValue(Value):
+    """A real object that nobody has looked at yet: passed through, it is not guarded at all."""
+
+    __slots__ = ("actual", "obj")
+    source: Source
+
+    def __init__(self, obj: object, source: Source) -> None:
+        super().__init__(source)
+        self.obj = obj
+        self.actual: Value | None = None
+
+    def realize(self, tr: Tracer) -> Value:
+        actual = self.actual
+        if actual is None:
+            actual = self.actual = tr.wrap(self.obj, self.source)
+        return actual
+
+    def python_type(self) -> type:
+        return type(self.obj)
+
+    def _forward(self, name: str) -> NoReturn:
+        raise AssertionError(f"lazy value of {self.source.name()} was asked for {name} before it was realized")
+
+
+class NullValue(Value):
+    """The NULL that CPython pushes below a callable."""
+
+    __slots__ = ()
+
+
+NULL = NullValue()
+
+
+class ConstantValue(Value):
+    """An immutable object known by value: numbers, strings, None, dtypes, ..."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any, source: Source | None = None) -> None:
+        self.source = source
+        self.value = value
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def describe(self) -> str:
+        return repr(self.value)
+
+    def truth(self, tr: Tracer) -> bool:
+        return bool(self.value)
+
+    def get_attr(self, tr: Tracer, name: str) -> Value:
+        value = self.value
+        try:
+            found = getattr(value, name)
+        except AttributeError as error:
+            tr.throw(AttributeError, *error.args)
+        if is_constant(found):
+            return ConstantValue(found)
+        if callable(found):
+            return MethodOfConstant(self, name, found)
+        tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
+
+    def get_item(self, tr: Tracer, key: Value) -> Value:
+        return fold(tr, lambda a, b: a[b], [self, key], {})
+
+    def length(self, tr: Tracer) -> int:
+        try:
+            return len(self.value)
+        except TypeError as error:
+            tr.throw(TypeError, *error.args)
+
+    def contains(self, tr: Tracer, item: Value) -> bool:
+        result = fold(tr, lambda a, b: b in a, [self, item], {})
+        assert isinstance(result, ConstantValue)
+        return bool(result.value)
+
+
+class MethodOfConstant(Value):
+    """A method bound to a constant: `"a".join`, `(1).bit_length`, `torch.float32.to_real`."""
+
+    __slots__ = ("fn", "name", "owner")
+
+    def __init__(self, owner: ConstantValue, name: str, fn: Callable[..., Any]) -> None:
+        self.source = None
+        self.owner = owner
+        self.name = name
+        self.fn = fn
+
+    def python_type(self) -> type:
+        return type(self.fn)
+
+    def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        return tr.call_constant_method(self, args, kwargs)  # type: ignore[attr-defined, no-any-return]
+
+
+#: Types whose objects are constants: immutable, compared by value, safe to put into generated code.
+CONSTANT_TYPES: set[type] = {
+    int, float, bool, str, bytes, complex, type(None), type(Ellipsis), type(NotImplemented), range,
+}  # fmt: skip
+
+
+def is_constant(obj: object) -> bool:
+    """Whether an object may stand in generated code and be folded: immutable all the way down."""
+    cls = type(obj)
+    if cls in CONSTANT_TYPES:
+        return True
+    if cls is tuple or cls is frozenset:
+        return all(is_constant(item) for item in obj)  # type: ignore[attr-defined]
+    if cls is slice:
+        return is_constant((obj.start, obj.stop, obj.step))  # type: ignore[attr-defined]
+    return False
+
+
+def to_constant(tr: Tracer, value: Value) -> tuple[bool, Any]:
+    """Return (True, object) when the value is a constant all the way down, else (False, None)."""
+    value = value.realize(tr)
+    if isinstance(value, ConstantValue):
+        return True, value.value
+    unpack = getattr(value, "constant_parts", None)
+    if unpack is not None:
+        return unpack(tr)  # type: ignore[no-any-return]
+    return False, None
+
+
+def fold(tr: Tracer, fn: Callable[..., Any], args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """Run a pure function on constants now; an exception it raises is the traced program's."""
+    plain = []
+    for arg in args:
+        known, obj = to_constant(tr, arg)
+        if not known:
+            tr.graph_break("call", f"{getattr(fn, '__name__', fn)} is called with {arg.realize(tr).describe()}")
+        plain.append(obj)
+    named = {}
+    for name, arg in kwargs.items():
+        known, obj = to_constant(tr, arg)
+        if not known:
+            tr.graph_break("call", f"{getattr(fn, '__name__', fn)} is called with {arg.realize(tr).describe()}")
+        named[name] = obj
+    try:
+        result = fn(*plain, **named)
+    except Exception as error:
+        tr.throw(type(error), *error.args)
+    return from_plain(tr, result)
+
+
+def from_plain(tr: Tracer, result: Any) -> Value:
+    """Make a value from a fresh plain object (constants and containers of constants)."""
+    return tr.from_plain(result)  # type: ignore[attr-defined, no-any-return]

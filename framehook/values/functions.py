@@ -1,0 +1,354 @@
+"""Functions, methods, cells and generators."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from framehook.guards.guard import Check
+from framehook.source import BuiltinsSource, GlobalsSource, ObjectSource
+from framehook.values.base import ConstantValue, Tracer, Value
+from framehook.values.iterators import IteratorValue
+from framehook.values.mappings import DictValue
+from framehook.values.sequences import TupleValue
+
+if TYPE_CHECKING:
+    from framehook.source import Source
+
+
+def is_persistent(source: Source | None) -> bool:
+    """Whether a place outlives the call: a global, a class attribute, an absolute object.
+
+    Functions found at such places are guarded by identity.  Elsewhere (arguments, cells, instance attributes)
+    a new function object of the same code is as good, so only what is used of it is guarded.
+    """
+    return source is not None and isinstance(source.root(), (GlobalsSource, BuiltinsSource, ObjectSource))
+
+
+class CellValue(Value):
+    """A cell object; `contents` is None while it is empty."""
+
+    __slots__ = ("contents",)
+
+    def __init__(self, contents: Value | None, source: Source | None = None) -> None:
+        self.source = source
+        self.contents = contents
+
+    def python_type(self) -> type:
+        return types.CellType
+
+    def store(self, tr: Tracer, contents: Value | None) -> None:
+        """Set what the cell holds."""
+        if self.source is not None:
+            tr.mutated(self)
+        self.contents = contents
+
+    def get_attr(self, tr: Tracer, name: str) -> Value:
+        if name == "cell_contents":
+            if self.contents is None:
+                tr.throw(ValueError, "Cell is empty")
+            return self.contents
+        return super().get_attr(tr, name)
+
+
+class GlobalsView:
+    """One globals dict as the trace sees it: what was read, what was stored."""
+
+    __slots__ = ("builtins", "builtins_source", "changed", "namespace", "read", "source", "stored")
+
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        source: Source,
+        builtins: dict[str, Any],
+        builtins_source: Source,
+    ) -> None:
+        self.namespace = namespace
+        self.source = source
+        self.builtins = builtins
+        self.builtins_source = builtins_source
+        self.read: dict[str, Value] = {}
+        self.stored: dict[str, Value | None] = {}  # None: deleted
+        self.changed = False
+
+    def load(self, tr: Tracer, name: str) -> Value:
+        """The value of a global or builtin name."""
+        if name in self.stored:
+            found = self.stored[name]
+            if found is not None:
+                return found
+        else:
+            found = self.read.get(name)
+            if found is not None:
+                return found
+            if name in self.namespace:
+                found = self.read[name] = tr.lazy(self.namespace[name], self.source.item(name))
+                return found
+            tr.guard(self.source, Check.NO_KEY, name)
+        if name not in self.builtins:
+            tr.throw(NameError, f"name '{name}' is not defined")
+        value = tr.lazy(self.builtins[name], self.builtins_source.item(name))
+        if name not in self.stored:
+            self.read[name] = value
+        return value
+
+    def store(self, tr: Tracer, name: str, value: Value | None) -> None:
+        """Set or delete a global."""
+        if value is None and self.stored.get(name) is None:
+            if name not in self.namespace or name in self.stored:
+                tr.throw(NameError, f"name '{name}' is not defined")
+        if name not in self.stored:
+            # Storing moves the dict's version; the key's presence decides its order.
+            tr.guard(self.source, Check.HAS_KEY if name in self.namespace else Check.NO_KEY, name)
+        self.stored[name] = value
+        if not self.changed:
+            self.changed = True
+            tr.record_effect(self)
+
+
+class FunctionValue(Value):
+    """A Python function that exists outside the frame."""
+
+    __slots__ = ("attrs", "fn")
+    source: Source
+
+    def __init__(self, fn: types.FunctionType, source: Source) -> None:
+        self.source = source
+        self.fn = fn
+        self.attrs: dict[str, Value | None] = {}
+
+    def python_type(self) -> type:
+        return types.FunctionType
+
+    def describe(self) -> str:
+        return f"function {self.fn.__qualname__}"
+
+    def hash_key(self, tr: Tracer) -> Any:
+        """Functions hash by identity."""
+        tr.guard(self.source, Check.IDENTITY, self.fn)
+        return ("object", id(self.fn))
+
+    def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        return tr.inline(self, args, kwargs)
+
+    def get_attr(self, tr: Tracer, name: str) -> Value:
+        stored = self.attrs.get(name)
+        if stored is not None:
+            return stored
+        fn = self.fn
+        if name in fn.__dict__:
+            return tr.lazy(fn.__dict__[name], self.source.attr(name))
+        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            return tr.wrap(getattr(fn, name), self.source.member(name))
+        if name in ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__dict__", "__globals__"):
+            return tr.lazy(getattr(fn, name), self.source.member(name))
+        if name == "__class__":
+            return tr.constant_object(types.FunctionType)
+        if name == "__get__":
+            return FunctionGet(self)
+        if hasattr(types.FunctionType, name):
+            tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
+        tr.guard(self.source.instance_dict(), Check.NO_KEY, name)
+        tr.throw(AttributeError, f"'function' object has no attribute '{name}'")
+
+
+class FunctionGet(Value):
+    """`function.__get__`."""
+
+    __slots__ = ("fn",)
+
+    def __init__(self, fn: Value) -> None:
+        self.source = None
+        self.fn = fn
+
+    def python_type(self) -> type:
+        return types.MethodWrapperType
+
+    def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        owner = args[0].realize(tr)
+        if isinstance(owner, ConstantValue) and owner.value is None:
+            return self.fn
+        return BoundMethodValue(self.fn, owner)
+
+
+class NestedFunctionValue(Value):
+    """A function made inside the frame."""
+
+    __slots__ = ("attrs", "closure", "code", "defaults", "globals", "kwdefaults", "name", "qualname")
+
+    def __init__(
+        self,
+        code: types.CodeType,
+        globals_view: GlobalsView,
+        defaults: Value | None,
+        kwdefaults: Value | None,
+        closure: TupleValue | None,
+    ) -> None:
+        self.source = None
+        self.code = code
+        self.globals = globals_view
+        self.defaults = defaults
+        self.kwdefaults = kwdefaults
+        self.closure = closure
+        self.name: Value = ConstantValue(code.co_name)
+        self.qualname: Value = ConstantValue(code.co_qualname)
+        self.attrs: dict[str, Value | None] = {}
+
+    def python_type(self) -> type:
+        return types.FunctionType
+
+    def describe(self) -> str:
+        return f"function {self.code.co_qualname}"
+
+    def hash_key(self, tr: Tracer) -> Any:
+        """Functions hash by identity."""
+        return self
+
+    def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        return tr.inline(self, args, kwargs)
+
+    def get_attr(self, tr: Tracer, name: str) -> Value:
+        stored = self.attrs.get(name)
+        if stored is not None:
+            return stored
+        if name == "__name__":
+            return self.name
+        if name == "__qualname__":
+            return self.qualname
+        if name == "__code__":
+            return tr.constant_object(self.code)
+        if name == "__defaults__":
+            return self.defaults if self.defaults is not None else ConstantValue(None)
+        if name == "__kwdefaults__":
+            return self.kwdefaults if self.kwdefaults is not None else ConstantValue(None)
+        if name == "__closure__":
+            return self.closure if self.closure is not None else ConstantValue(None)
+        if name == "__doc__":
+            doc = self.code.co_consts[0] if self.code.co_consts else None
+            return ConstantValue(doc if isinstance(doc, str) else None)
+        if name == "__module__":
+            return self.globals.load(tr, "__name__")
+        if name == "__class__":
+            return tr.constant_object(types.FunctionType)
+        if name == "__get__":
+            return FunctionGet(self)
+        if name == "__dict__":
+            items: dict[Any, tuple[Value, Value]] = {
+                key: (ConstantValue(key), value) for key, value in self.attrs.items() if value is not None
+            }
+            return FunctionDict(self, items)
+        if hasattr(types.FunctionType, name):
+            tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
+        tr.throw(AttributeError, f"'function' object has no attribute '{name}'")
+
+    def set_attr(self, tr: Tracer, name: str, value: Value) -> None:
+        if name == "__name__":
+            self.name = value
+        elif name == "__qualname__":
+            self.qualname = value
+        elif name == "__defaults__":
+            self.defaults = value
+        elif name == "__kwdefaults__":
+            self.kwdefaults = value
+        elif name in ("__code__", "__globals__", "__closure__", "__dict__"):
+            super().set_attr(tr, name, value)
+        else:
+            self.attrs[name] = value
+
+    def del_attr(self, tr: Tracer, name: str) -> None:
+        if self.attrs.pop(name, None) is None:
+            super().del_attr(tr, name)
+
+
+class FunctionDict(DictValue):
+    """`__dict__` of a function made inside the frame: changes reach the function."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner: NestedFunctionValue, items: dict[Any, tuple[Value, Value]]) -> None:
+        super().__init__(items)
+        self.owner = owner
+
+    def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
+        super().set_item(tr, key, value)
+        name = key.realize(tr)
+        if not isinstance(name, ConstantValue):
+            tr.graph_break("attribute", "a function attribute whose name is not constant")
+        self.owner.attrs[name.value] = value
+
+    def del_item(self, tr: Tracer, key: Value) -> None:
+        tr.graph_break("attribute", "deleting from a function's __dict__ is not modelled")
+
+
+class BoundMethodValue(Value):
+    """A method: a function with its first argument."""
+
+    __slots__ = ("fn", "owner")
+
+    def __init__(self, fn: Value, owner: Value, source: Source | None = None) -> None:
+        self.source = source
+        self.fn = fn
+        self.owner = owner
+
+    def python_type(self) -> type:
+        return types.MethodType
+
+    def describe(self) -> str:
+        return f"bound {self.fn.describe()}"
+
+    def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        return tr.call(self.fn, [self.owner, *args], kwargs)
+
+    def get_attr(self, tr: Tracer, name: str) -> Value:
+        if name == "__self__":
+            return self.owner
+        if name == "__func__":
+            return self.fn
+        return self.fn.realize(tr).get_attr(tr, name)
+
+
+class GeneratorValue(IteratorValue):
+    """A generator of a function that was called inside the frame; its frame lives in the trace."""
+
+    __slots__ = ("finished", "frame", "running", "started")
+
+    def __init__(self, frame: Any) -> None:
+        self.source = None
+        self.frame = frame
+        self.started = False
+        self.finished = False
+        self.running = False
+
+    def python_type(self) -> type:
+        return types.GeneratorType
+
+    def next(self, tr: Tracer) -> Value | None:
+        return tr.resume_generator(self, ConstantValue(None))  # type: ignore[attr-defined, no-any-return]
+
+    def get_attr(self, tr: Tracer, name: str) -> Value:
+        if name in ("send", "throw", "close"):
+            return GeneratorMethod(self, name)
+        return super().get_attr(tr, name)
+
+    def call_method(self, tr: Tracer, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        if name in ("send", "throw", "close"):
+            return tr.generator_method(self, name, args)  # type: ignore[attr-defined, no-any-return]
+        return super().call_method(tr, name, args, kwargs)
+
+
+class GeneratorMethod(Value):
+    """`send`, `throw` or `close` of a generator."""
+
+    __slots__ = ("generator", "name")
+
+    def __init__(self, generator: GeneratorValue, name: str) -> None:
+        self.source = None
+        self.generator = generator
+        self.name = name
+
+    def python_type(self) -> type:
+        return types.BuiltinMethodType
+
+    def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        return self.generator.call_method(tr, self.name, args, kwargs)

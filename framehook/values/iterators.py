@@ -1,0 +1,282 @@
+"""Iterators of builtins and itertools over symbolic values."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from framehook.values.base import ConstantValue, Tracer, Value
+from framehook.values.sequences import BuiltinMethod, iterator_method
+
+
+class IteratorValue(Value):
+    """Base of iterators that run inside the trace."""
+
+    __slots__ = ()
+
+    def iterate(self, tr: Tracer) -> Value:
+        return self
+
+    def get_attr(self, tr: Tracer, name: str) -> Value:
+        if name in ("__next__", "__iter__"):
+            return BuiltinMethod(self, name)
+        return super().get_attr(tr, name)
+
+    def call_method(self, tr: Tracer, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        return iterator_method(tr, self, name, args, kwargs)
+
+
+class ConstantIterator(IteratorValue):
+    """An iterator over a constant (a string, bytes, a range)."""
+
+    __slots__ = ("iterable", "position", "values")
+
+    def __init__(self, iterable: Any) -> None:
+        self.source = None
+        self.iterable = iterable
+        self.position = 0
+        self.values: Sequence[Any] = (
+            iterable if isinstance(iterable, (str, bytes, range, tuple)) else tuple(iterable)
+        )
+
+    def python_type(self) -> type:
+        return type(iter(self.iterable))
+
+    def next(self, tr: Tracer) -> Value | None:
+        if self.position >= len(self.values):
+            return None
+        item = self.values[self.position]
+        self.position += 1
+        return ConstantValue(item)
+
+
+class ListedIterator(IteratorValue):
+    """An iterator over values that were fixed when it was made (dict views, sets, reversed lists)."""
+
+    __slots__ = ("check", "cls", "elements", "origin", "position")
+
+    def __init__(
+        self,
+        elements: list[Value],
+        cls: type,
+        check: Callable[[Tracer], None] | None = None,
+        origin: Value | None = None,
+    ) -> None:
+        self.source = None
+        self.elements = elements
+        self.cls = cls
+        self.position = 0
+        self.check = check  # raises when the container changed under the iterator
+        self.origin = origin  # what the real iterator would run over
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def next(self, tr: Tracer) -> Value | None:
+        if self.check is not None:
+            self.check(tr)
+        if self.position >= len(self.elements):
+            return None
+        item = self.elements[self.position]
+        self.position += 1
+        return item
+
+
+class ComposedIterator(IteratorValue):
+    """zip, map, enumerate, chain, islice, ...: a Python generator over symbolic values drives it.
+
+    `parts` are the values it was made from, so that it can be rebuilt while untouched.
+    """
+
+    __slots__ = ("cls", "is_strict", "parts", "run", "started")
+
+    def __init__(
+        self, cls: type, parts: list[Value], run: Iterator[Value], is_strict: bool = False
+    ) -> None:
+        self.source = None
+        self.is_strict = is_strict
+        self.cls = cls
+        self.parts = parts
+        self.run = run
+        self.started = False
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def next(self, tr: Tracer) -> Value | None:
+        self.started = True
+        return next(self.run, None)
+
+
+def _iterators(tr: Tracer, values: Sequence[Value]) -> list[Value]:
+    return [tr.iterate(value) for value in values]  # type: ignore[attr-defined]
+
+
+def make_zip(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """zip(*iterables, strict=False)."""
+    strict = "strict" in kwargs and kwargs["strict"].realize(tr).truth(tr)
+    sources = _iterators(tr, args)
+
+    def run() -> Iterator[Value]:
+        from_tuple = tr.from_plain  # type: ignore[attr-defined]
+        while sources:
+            row: list[Value] = []
+            for number, source in enumerate(sources):
+                item = source.next(tr)
+                if item is None:
+                    if strict and (number or any(other.next(tr) is not None for other in sources[1:])):
+                        tr.graph_break("exception", "zip(strict=True) over iterables of different length")
+                    return
+                row.append(item)
+            yield from_tuple(tuple(row))
+
+    return ComposedIterator(zip, list(sources), run(), is_strict=strict)
+
+
+def make_map(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """map(fn, *iterables)."""
+    fn = args[0]
+    sources = _iterators(tr, args[1:])
+
+    def run() -> Iterator[Value]:
+        while True:
+            row = []
+            for source in sources:
+                item = source.next(tr)
+                if item is None:
+                    return
+                row.append(item)
+            yield tr.call(fn, row, {})
+
+    return ComposedIterator(map, [fn, *sources], run())
+
+
+def make_filter(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """filter(fn or None, iterable)."""
+    fn, iterable = args
+    source = tr.iterate(iterable)  # type: ignore[attr-defined]
+    predicate = fn.realize(tr)
+    keep_true = isinstance(predicate, ConstantValue) and predicate.value is None
+
+    def run() -> Iterator[Value]:
+        while (item := source.next(tr)) is not None:
+            answer = item if keep_true else tr.call(fn, [item], {})
+            if tr.truth(answer):  # type: ignore[attr-defined]
+                yield item
+
+    return ComposedIterator(filter, [fn, source], run())
+
+
+def make_enumerate(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """enumerate(iterable, start=0)."""
+    iterable = args[0] if args else kwargs["iterable"]
+    start = args[1] if len(args) > 1 else kwargs.get("start", ConstantValue(0))
+    first = start.realize(tr)
+    if not isinstance(first, ConstantValue):
+        tr.graph_break("call", "enumerate() starts at a number that is not constant")
+    source = tr.iterate(iterable)  # type: ignore[attr-defined]
+    parts: list[Value] = [source, first]
+
+    def run() -> Iterator[Value]:
+        number = first.value
+        while (item := source.next(tr)) is not None:
+            parts[1] = ConstantValue(number + 1)
+            yield tr.from_plain((ConstantValue(number), item))  # type: ignore[attr-defined]
+            number += 1
+
+    return ComposedIterator(enumerate, parts, run())
+
+
+def make_chain(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """itertools.chain(*iterables)."""
+
+    def run() -> Iterator[Value]:
+        for arg in args:
+            source = tr.iterate(arg)  # type: ignore[attr-defined]
+            while (item := source.next(tr)) is not None:
+                yield item
+
+    return ComposedIterator(itertools.chain, list(args), run())
+
+
+def make_islice(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """itertools.islice(iterable, [start,] stop[, step])."""
+    bounds = []
+    for arg in args[1:]:
+        bound = arg.realize(tr)
+        if not isinstance(bound, ConstantValue):
+            tr.graph_break("call", "islice() with bounds that are not constant")
+        bounds.append(bound.value)
+    source = tr.iterate(args[0])  # type: ignore[attr-defined]
+
+    def elements() -> Iterator[Value]:
+        while (item := source.next(tr)) is not None:
+            yield item
+
+    return ComposedIterator(itertools.islice, [source, *args[1:]], itertools.islice(elements(), *bounds))
+
+
+def make_repeat(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """itertools.repeat(object[, times])."""
+    times = args[1] if len(args) > 1 else kwargs.get("times")
+    if times is None:
+        return ComposedIterator(itertools.repeat, list(args), itertools.repeat(args[0]))
+    count = times.realize(tr)
+    if not isinstance(count, ConstantValue):
+        tr.graph_break("call", "repeat() a number of times that is not constant")
+    return ComposedIterator(itertools.repeat, list(args), itertools.repeat(args[0], count.value))
+
+
+def make_product(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """itertools.product(*iterables, repeat=1)."""
+    repeat = kwargs["repeat"].realize(tr) if "repeat" in kwargs else ConstantValue(1)
+    if not isinstance(repeat, ConstantValue):
+        tr.graph_break("call", "product() with a repeat that is not constant")
+    pools = [tr.drain(arg) for arg in args]  # type: ignore[attr-defined]
+    rows = (tr.from_plain(row) for row in itertools.product(*pools, repeat=repeat.value))  # type: ignore[attr-defined]
+    return ComposedIterator(itertools.product, list(args), rows)
+
+
+def make_count(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """itertools.count(start=0, step=1)."""
+    plain = [arg.realize(tr) for arg in args]
+    if kwargs or not all(isinstance(value, ConstantValue) for value in plain):
+        tr.graph_break("call", "count() from a number that is not constant")
+    numbers = itertools.count(*(value.value for value in plain if isinstance(value, ConstantValue)))
+    return ComposedIterator(itertools.count, plain, (ConstantValue(number) for number in numbers))
+
+
+def make_accumulate(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """itertools.accumulate(iterable[, func, *, initial=None])."""
+    source = tr.iterate(args[0])  # type: ignore[attr-defined]
+    fn = args[1] if len(args) > 1 else kwargs.get("func")
+    initial = kwargs.get("initial")
+
+    def run() -> Iterator[Value]:
+        total = initial
+        if total is not None:
+            yield total
+        while (item := source.next(tr)) is not None:
+            if total is None:
+                total = item
+            else:
+                total = tr.binary("+", total, item) if fn is None else tr.call(fn, [total, item], {})
+            yield total
+
+    return ComposedIterator(itertools.accumulate, [source], run())
+
+
+#: Constructors by the class that the traced program calls.
+MAKERS: dict[Any, Callable[[Tracer, Sequence[Value], dict[str, Value]], Value]] = {
+    zip: make_zip,
+    map: make_map,
+    filter: make_filter,
+    enumerate: make_enumerate,
+    itertools.chain: make_chain,
+    itertools.islice: make_islice,
+    itertools.repeat: make_repeat,
+    itertools.product: make_product,
+    itertools.count: make_count,
+    itertools.accumulate: make_accumulate,
+}

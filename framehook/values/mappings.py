@@ -1,0 +1,548 @@
+"""Dicts, their views, and sets."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from framehook.guards.guard import Check
+from framehook.values.base import ConstantValue, LazyValue, Tracer, Value, is_constant
+from framehook.values.iterators import ListedIterator
+from framehook.values.sequences import (
+    BuiltinContainer,
+    ListValue,
+    Method,
+    SequenceValue,
+    TupleValue,
+    check_arguments,
+    drain,
+    operator_methods,
+)
+
+if TYPE_CHECKING:
+    from framehook.source import Source
+
+
+def hash_key(tr: Tracer, value: Value) -> Hashable:
+    """Return what stands for a value as a dict key or set element: equal exactly when Python says equal."""
+    value = value.realize(tr)
+    if isinstance(value, ConstantValue):
+        return value.value  # type: ignore[no-any-return]
+    if isinstance(value, TupleValue):
+        value.guard_length(tr)
+        return tuple(hash_key(tr, item) for item in value.items)
+    custom = getattr(value, "hash_key", None)
+    if custom is not None:
+        return custom(tr)  # type: ignore[no-any-return]
+    if isinstance(value, (ListValue, DictValue, SetValue)):
+        tr.throw(TypeError, f"unhashable type: '{value.python_type().__name__}'")
+    tr.graph_break("call", f"{value.describe()} is used as a key")
+
+
+class DictValue(BuiltinContainer):
+    """A dict.  `items` maps what stands for the key to (key value, value), in order.
+
+    A dict from outside starts with lazy values for every key; `keys_guarded` says that the trace depends
+    on the whole set of keys, `known` are keys whose presence or absence is guarded one by one.
+    """
+
+    __slots__ = ("changed", "cls", "default_factory", "items", "keys_guarded", "original_keys")
+
+    def __init__(
+        self,
+        items: dict[Hashable, tuple[Value, Value]] | None = None,
+        source: Source | None = None,
+        cls: type = dict,
+    ) -> None:
+        self.source = source
+        self.items: dict[Hashable, tuple[Value, Value]] = {} if items is None else items
+        self.cls = cls
+        self.keys_guarded = source is None
+        self.changed = False
+        self.default_factory: Value | None = None
+        self.original_keys: tuple[Any, ...] | None = None
+
+    def python_type(self) -> type:
+        return self.cls
+
+    # -- guards ------------------------------------------------------------------------------------
+    def guard_keys(self, tr: Tracer) -> None:
+        """The trace depends on which keys there are, and in which order."""
+        if not self.keys_guarded:
+            self.keys_guarded = True
+            keys = self.original_keys
+            assert keys is not None
+            if not is_constant(keys):
+                tr.graph_break("container", "a dict with keys that are not plain constants is looked through")
+            tr.guard(self.source, Check.KEYS, keys)
+
+    def lookup(self, tr: Tracer, key: Value) -> Value | None:
+        """Return the value under `key`, or None; either answer is guarded."""
+        known = hash_key(tr, key)
+        found = self.items.get(known)
+        if found is not None:
+            if not self.keys_guarded and self.source is not None and not isinstance(found[1], LazyValue):
+                tr.guard(self.source, Check.HAS_KEY, known)
+            elif not self.keys_guarded and self.source is not None and found[1].source is None:
+                tr.guard(self.source, Check.HAS_KEY, known)
+            elif isinstance(found[1], LazyValue) and found[1].actual is None and not self.keys_guarded:
+                assert self.source is not None
+                tr.guard(self.source, Check.HAS_KEY, known)
+            return found[1]
+        if not self.keys_guarded and not self.changed:
+            assert self.source is not None
+            if is_constant(known):
+                tr.guard(self.source, Check.NO_KEY, known)
+            else:
+                self.guard_keys(tr)
+        return None
+
+    def touch(self, tr: Tracer) -> None:
+        """The dict is about to change."""
+        self.guard_keys(tr)
+        if not self.changed:
+            self.changed = True
+            tr.mutated(self)
+
+    # -- protocol ----------------------------------------------------------------------------------
+    def truth(self, tr: Tracer) -> bool:
+        return self.length(tr) > 0
+
+    def length(self, tr: Tracer) -> int:
+        if not self.keys_guarded:
+            assert self.source is not None
+            tr.guard(self.source, Check.LENGTH, len(self.items))
+        return len(self.items)
+
+    def get_item(self, tr: Tracer, key: Value) -> Value:
+        found = self.lookup(tr, key)
+        if found is None:
+            if self.default_factory is not None:
+                made = tr.call(self.default_factory, [], {})
+                self.set_item(tr, key, made)
+                return made
+            tr.throw(KeyError, key)
+        return found
+
+    def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
+        known = hash_key(tr, key)
+        self.touch(tr)
+        old = self.items.get(known)
+        self.items[known] = (old[0] if old is not None else key, value)
+
+    def del_item(self, tr: Tracer, key: Value) -> None:
+        known = hash_key(tr, key)
+        self.touch(tr)
+        if known not in self.items:
+            tr.throw(KeyError, key)
+        del self.items[known]
+
+    def contains(self, tr: Tracer, item: Value) -> bool:
+        return self.lookup(tr, item) is not None
+
+    def key_values(self, tr: Tracer) -> list[Value]:
+        """The keys as values, in order."""
+        self.guard_keys(tr)
+        return [key for key, _ in self.items.values()]
+
+    def iterate(self, tr: Tracer) -> Value:
+        keys = self.key_values(tr)
+        return ListedIterator(keys, type(iter({})), self.size_check(), self)
+
+    def size_check(self) -> Callable[[Tracer], None]:
+        """Return what an iterator calls before each step: Python raises when the size changed."""
+        size = len(self.items)
+
+        def check(tr: Tracer) -> None:
+            if len(self.items) != size:
+                tr.throw(RuntimeError, "dictionary changed size during iteration")
+
+        return check
+
+    def update_from(self, tr: Tracer, other: Value) -> None:
+        """`self.update(other)`."""
+        other = other.realize(tr)
+        base = getattr(other, "base", None)
+        if isinstance(base, DictValue):
+            other = base
+        if isinstance(other, DictValue):
+            other.guard_keys(tr)
+            for key, value in list(other.items.values()):
+                self.set_item(tr, key, value)
+            return
+        if hasattr(other.python_type(), "keys"):
+            for key in drain(tr, other.call_method(tr, "keys", [], {})):
+                self.set_item(tr, key, other.get_item(tr, key))
+            return
+        for pair in drain(tr, other):
+            parts = drain(tr, pair)
+            if len(parts) != 2:
+                tr.graph_break("exception", "dict.update() with elements that are no pairs")
+            self.set_item(tr, parts[0], parts[1])
+
+    def plain_copy(self, tr: Tracer) -> DictValue:
+        """A new dict of the same class and contents."""
+        self.guard_keys(tr)
+        copy = DictValue(dict(self.items), cls=self.cls)
+        copy.default_factory = self.default_factory
+        return copy
+
+
+class DictView(BuiltinContainer):
+    """`d.keys()`, `d.values()`, `d.items()`: sees changes of the dict."""
+
+    __slots__ = ("kind", "mapping")
+
+    def __init__(self, mapping: DictValue, kind: str) -> None:
+        self.source = None
+        self.mapping = mapping
+        self.kind = kind
+
+    def python_type(self) -> type:
+        return type(getattr({}, self.kind)())
+
+    def elements(self, tr: Tracer) -> list[Value]:
+        """What iterating over the view gives now."""
+        self.mapping.guard_keys(tr)
+        rows = self.mapping.items.values()
+        if self.kind == "keys":
+            return [key for key, _ in rows]
+        if self.kind == "values":
+            return [value for _, value in rows]
+        return [TupleValue([key, value]) for key, value in rows]
+
+    def truth(self, tr: Tracer) -> bool:
+        return self.mapping.length(tr) > 0
+
+    def length(self, tr: Tracer) -> int:
+        return self.mapping.length(tr)
+
+    def iterate(self, tr: Tracer) -> Value:
+        elements = self.elements(tr)
+        cls = type(iter(getattr({}, self.kind)()))
+        return ListedIterator(elements, cls, self.mapping.size_check(), self)
+
+    def contains(self, tr: Tracer, item: Value) -> bool:
+        if self.kind == "keys":
+            return self.mapping.contains(tr, item)
+        return super().contains(tr, item)
+
+
+class SetValue(BuiltinContainer):
+    """A set or frozenset.  Elements from outside are guarded as a whole when the value is made."""
+
+    __slots__ = ("changed", "cls", "elements")
+
+    def __init__(
+        self, elements: dict[Hashable, Value] | None = None, source: Source | None = None, cls: type = set
+    ) -> None:
+        self.source = source
+        self.elements: dict[Hashable, Value] = {} if elements is None else elements
+        self.cls = cls
+        self.changed = False
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def touch(self, tr: Tracer) -> None:
+        """The set is about to change."""
+        if not self.changed:
+            self.changed = True
+            tr.mutated(self)
+
+    def truth(self, tr: Tracer) -> bool:
+        return bool(self.elements)
+
+    def length(self, tr: Tracer) -> int:
+        return len(self.elements)
+
+    def contains(self, tr: Tracer, item: Value) -> bool:
+        return hash_key(tr, item) in self.elements
+
+    def order(self, tr: Tracer) -> list[Value]:
+        """The elements in the order in which the real set gives them.
+
+        Small integers hash to themselves on every run; the order of strings depends on the hash seed of the
+        process, which is fixed while this process lives.  The order of other objects is not known.
+        """
+        if len(self.elements) > 1:
+            keys = list(self.elements)
+            if not all(is_constant(key) for key in keys):
+                tr.graph_break("container", "the order of a set of objects is not known before it exists")
+            if self.source is not None or self.changed:
+                tr.graph_break("container", "the order of a set depends on how it grew")
+            # A set of the same history has the same order.
+            replay: set[Any] = set()
+            for key in keys:
+                replay.add(key)
+            return [self.elements[key] for key in replay]
+        return list(self.elements.values())
+
+    def iterate(self, tr: Tracer) -> Value:
+        size = len(self.elements)
+
+        def check(tr: Tracer) -> None:
+            if len(self.elements) != size:
+                tr.throw(RuntimeError, "Set changed size during iteration")
+
+        return ListedIterator(self.order(tr), type(iter(set())), check, self)
+
+    def constant_parts(self, tr: Tracer) -> tuple[bool, Any]:
+        if self.cls is frozenset and is_constant(tuple(self.elements)):
+            return True, frozenset(self.elements)
+        return False, None
+
+
+# -- methods of dict -----------------------------------------------------------------------------------
+
+
+def _get(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    check_arguments(tr, "get", args, kwargs, 1, 2)
+    found = self.lookup(tr, args[0])
+    if found is not None:
+        return found
+    return args[1] if len(args) > 1 else ConstantValue(None)
+
+
+def _dict_pop(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    check_arguments(tr, "pop", args, kwargs, 1, 2)
+    found = self.lookup(tr, args[0])
+    if found is not None:
+        self.del_item(tr, args[0])
+        return found
+    if len(args) > 1:
+        return args[1]
+    tr.throw(KeyError, args[0])
+
+
+def _popitem(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    last = True
+    if args or kwargs:
+        flag = (args[0] if args else kwargs["last"]).realize(tr)
+        last = flag.truth(tr)
+    self.touch(tr)
+    if not self.items:
+        tr.throw(KeyError, "popitem(): dictionary is empty")
+    known = list(self.items)[-1 if last else 0]
+    key, value = self.items.pop(known)
+    return TupleValue([key, value])
+
+
+def _setdefault(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    check_arguments(tr, "setdefault", args, kwargs, 1, 2)
+    found = self.lookup(tr, args[0])
+    if found is not None:
+        return found
+    value = args[1] if len(args) > 1 else ConstantValue(None)
+    self.set_item(tr, args[0], value)
+    return value
+
+
+def _update(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    check_arguments(tr, "update", args, {}, 0, 1)
+    if args:
+        self.update_from(tr, args[0])
+    for name, value in kwargs.items():
+        self.set_item(tr, ConstantValue(name), value)
+    return ConstantValue(None)
+
+
+def _dict_init(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    if self.cls is collections.defaultdict and args:
+        factory = args[0].realize(tr)
+        is_none = isinstance(factory, ConstantValue) and factory.value is None
+        self.default_factory = None if is_none else factory
+        args = args[1:]
+    return _update(tr, self, args, kwargs)
+
+
+def _dict_clear(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    check_arguments(tr, "clear", args, kwargs, 0, 0)
+    self.touch(tr)
+    self.items.clear()
+    return ConstantValue(None)
+
+
+def _dict_copy(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    check_arguments(tr, "copy", args, kwargs, 0, 0)
+    return self.plain_copy(tr)
+
+
+def _view(kind: str) -> Method:
+    def method(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        check_arguments(tr, kind, args, kwargs, 0, 0)
+        if self.cls is not dict and issubclass(self.cls, collections.OrderedDict):
+            return DictView(self, kind)
+        return DictView(self, kind)
+
+    return method
+
+
+def _reversed(tr: Tracer, self: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    check_arguments(tr, "__reversed__", args, kwargs, 0, 0)
+    elements = self.elements(tr) if isinstance(self, DictView) else self.key_values(tr)
+    return ListedIterator(elements[::-1], type(reversed({})))
+
+
+def _move_to_end(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    if self.cls is not collections.OrderedDict:
+        tr.throw(AttributeError, "'dict' object has no attribute 'move_to_end'")
+    flag = args[1] if len(args) > 1 else kwargs.get("last", ConstantValue(True))
+    last = flag.realize(tr).truth(tr)
+    self.touch(tr)
+    known = hash_key(tr, args[0])
+    if known not in self.items:
+        tr.throw(KeyError, args[0])
+    row = self.items.pop(known)
+    if last:
+        self.items[known] = row
+    else:
+        self.items = {known: row, **self.items}
+    return ConstantValue(None)
+
+
+DictValue.methods = {
+    **operator_methods({}),
+    "get": _get,
+    "pop": _dict_pop,
+    "popitem": _popitem,
+    "setdefault": _setdefault,
+    "update": _update,
+    "clear": _dict_clear,
+    "copy": _dict_copy,
+    "keys": _view("keys"),
+    "values": _view("values"),
+    "items": _view("items"),
+    "move_to_end": _move_to_end,
+    "__reversed__": _reversed,
+    "__init__": _dict_init,
+}
+
+DictView.methods = {
+    name: method
+    for name, method in {**operator_methods({}), "__reversed__": _reversed}.items()
+    if name not in ("__getitem__", "__setitem__", "__delitem__")
+}
+
+
+# -- methods of set ------------------------------------------------------------------------------------
+
+
+def _elements_of(tr: Tracer, value: Value) -> dict[Hashable, Value]:
+    value = value.realize(tr)
+    if isinstance(value, SetValue):
+        return dict(value.elements)
+    return {hash_key(tr, item): item for item in drain(tr, value)}
+
+
+def set_combine(tr: Tracer, op: str, left: SetValue, right: Value) -> SetValue:
+    """`|`, `&`, `-`, `^` of sets; the result has the left one's class."""
+    other = _elements_of(tr, right)
+    mine = left.elements
+    if op == "|":
+        merged = {**mine, **{k: v for k, v in other.items() if k not in mine}}
+    elif op == "&":
+        merged = {k: v for k, v in mine.items() if k in other}
+    elif op == "-":
+        merged = {k: v for k, v in mine.items() if k not in other}
+    else:
+        merged = {k: v for k, v in mine.items() if k not in other}
+        merged.update({k: v for k, v in other.items() if k not in mine})
+    result = SetValue(merged, cls=left.cls)
+    result.changed = True  # its order is not that of a set built by adding
+    return result
+
+
+def _combine(op: str, in_place: bool = False) -> Method:
+    def method(tr: Tracer, self: SetValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        result = self
+        for other in args:
+            result = set_combine(tr, op, result, other)
+        if not in_place:
+            return result if args else SetValue(dict(self.elements), cls=self.cls)
+        self.touch(tr)
+        self.elements = dict(result.elements)
+        return ConstantValue(None)
+
+    return method
+
+
+def _relation(test: Callable[[set[Any], set[Any]], bool]) -> Method:
+    def method(tr: Tracer, self: SetValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        check_arguments(tr, "relation", args, kwargs, 1, 1)
+        return ConstantValue(test(set(self.elements), set(_elements_of(tr, args[0]))))
+
+    return method
+
+
+def _set_add(tr: Tracer, self: SetValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    check_arguments(tr, "add", args, kwargs, 1, 1)
+    known = hash_key(tr, args[0])
+    if known not in self.elements:
+        if self.source is not None:
+            self.touch(tr)
+        self.elements[known] = args[0]
+    return ConstantValue(None)
+
+
+def _set_discard(strict: bool) -> Method:
+    def method(tr: Tracer, self: SetValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        check_arguments(tr, "discard", args, kwargs, 1, 1)
+        known = hash_key(tr, args[0])
+        if known in self.elements:
+            self.touch(tr)
+            del self.elements[known]
+        elif strict:
+            tr.throw(KeyError, args[0])
+        return ConstantValue(None)
+
+    return method
+
+
+def _set_clear(tr: Tracer, self: SetValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    self.touch(tr)
+    self.elements.clear()
+    return ConstantValue(None)
+
+
+def _set_copy(tr: Tracer, self: SetValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    copy = SetValue(dict(self.elements), cls=self.cls)
+    copy.changed = len(self.elements) > 1
+    return copy
+
+
+def _set_init(tr: Tracer, self: SetValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    check_arguments(tr, "__init__", args, kwargs, 0, 1)
+    if args:
+        self.touch(tr)
+        self.elements = _elements_of(tr, args[0])
+    return ConstantValue(None)
+
+
+SetValue.methods = {
+    **{
+        name: method
+        for name, method in operator_methods({}).items()
+        if name not in ("__getitem__", "__setitem__", "__delitem__")
+    },
+    "union": _combine("|"),
+    "intersection": _combine("&"),
+    "difference": _combine("-"),
+    "symmetric_difference": _combine("^"),
+    "update": _combine("|", in_place=True),
+    "intersection_update": _combine("&", in_place=True),
+    "difference_update": _combine("-", in_place=True),
+    "symmetric_difference_update": _combine("^", in_place=True),
+    "issubset": _relation(set.issubset),
+    "issuperset": _relation(set.issuperset),
+    "isdisjoint": _relation(set.isdisjoint),
+    "add": _set_add,
+    "discard": _set_discard(strict=False),
+    "remove": _set_discard(strict=True),
+    "clear": _set_clear,
+    "copy": _set_copy,
+    "__init__": _set_init,
+}
+
+__all__ = ["DictValue", "DictView", "SequenceValue", "SetValue", "hash_key", "set_combine"]

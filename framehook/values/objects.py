@@ -1,0 +1,803 @@
+"""Objects of Python classes, classes, modules, `super()` and exceptions."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import types
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from framehook.guards.guard import Check
+from framehook.values.base import ConstantValue, Tracer, Value, is_constant, to_constant
+from framehook.values.functions import BoundMethodValue
+from framehook.values.mappings import DictValue, hash_key
+from framehook.values.sequences import BuiltinContainer, BuiltinMethod, TupleValue, operator_methods
+
+if TYPE_CHECKING:
+    from framehook.source import Source
+
+
+class Missing(enum.Enum):
+    """The answer of a class lookup that found nothing."""
+
+    MISSING = 0
+
+
+MISSING: Final = Missing.MISSING
+
+_SLOT_WRAPPERS = (
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.BuiltinFunctionType,
+    types.ClassMethodDescriptorType,
+)
+
+
+def is_data_descriptor(raw: object) -> bool:
+    """Whether a class attribute takes precedence over the instance `__dict__`."""
+    cls = type(raw)
+    return hasattr(cls, "__set__") or hasattr(cls, "__delete__")
+
+
+class ObjectValue(Value):
+    """An object whose class decides what it does.
+
+    `obj` is the real object, or None for one made inside the frame.  `attrs` holds attributes as they are now,
+    as far as the trace has read or changed them (None: deleted).  `base` models what a builtin base class
+    stores (the dict in a dict subclass).
+    """
+
+    __slots__ = ("attrs", "base", "changed", "cls", "obj", "stored")
+
+    def __init__(
+        self, cls: type, obj: object | None, source: Source | None = None, base: Value | None = None
+    ) -> None:
+        self.source = source
+        self.cls = cls
+        self.obj = obj
+        self.base = base
+        self.attrs: dict[str, Value | None] = {}
+        self.stored: dict[str, None] = {}  # names stored or deleted by the frame, in order
+        self.changed = False
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def describe(self) -> str:
+        return f"an object of class {self.cls.__qualname__}"
+
+    # -- attributes --------------------------------------------------------------------------------
+    def instance_attr(self, tr: Tracer, name: str) -> Value | None:
+        """What the instance `__dict__` holds under `name`, or None; either answer is guarded."""
+        if name in self.attrs:
+            return self.attrs[name]
+        if self.obj is None:
+            return None
+        namespace = instance_dict(self.obj)
+        if namespace is None:
+            return None
+        assert self.source is not None
+        if name in namespace:
+            found = self.attrs[name] = tr.lazy(namespace[name], self.source.attr(name))
+            return found
+        tr.guard(self.source.instance_dict(), Check.NO_KEY, name)
+        return None
+
+    def get_attr(self, tr: Tracer, name: str) -> Value:
+        cls = self.cls
+        custom = tr.class_attr(cls, "__getattribute__")  # type: ignore[attr-defined]
+        if isinstance(custom, types.FunctionType):
+            return tr.call(tr.class_value_attr(cls, "__getattribute__"), [self, ConstantValue(name)], {})  # type: ignore[attr-defined]
+        if name == "__class__":
+            return tr.class_value(cls, self)  # type: ignore[attr-defined, no-any-return]
+        if name == "__dict__":
+            return InstanceDictValue(self)
+        found = self.find_attr(tr, name)
+        if found is not None:
+            return found
+        fallback = tr.class_attr(cls, "__getattr__")  # type: ignore[attr-defined]
+        if fallback is not MISSING:
+            shortcut = tr.module_getattr(self, fallback, name)  # type: ignore[attr-defined]
+            if shortcut is not None:
+                return shortcut  # type: ignore[no-any-return]
+            return tr.call(tr.class_value_attr(cls, "__getattr__"), [self, ConstantValue(name)], {})  # type: ignore[attr-defined]
+        tr.throw(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
+
+    def find_attr(self, tr: Tracer, name: str) -> Value | None:
+        """`object.__getattribute__`, None instead of AttributeError."""
+        raw = tr.class_attr(self.cls, name)  # type: ignore[attr-defined]
+        if raw is not MISSING and is_data_descriptor(raw):
+            return self.bind(tr, raw, name)
+        found = self.instance_attr(tr, name)
+        if found is not None:
+            return found
+        if raw is not MISSING:
+            return self.bind(tr, raw, name)
+        return None
+
+    def bind(self, tr: Tracer, raw: object, name: str) -> Value:
+        """Bind a raw class attribute to this object, as its `__get__` would."""
+        value = tr.class_value_attr(self.cls, name)  # type: ignore[attr-defined]
+        return bind_raw(tr, raw, value, self, self.cls, name)
+
+    def set_attr(self, tr: Tracer, name: str, value: Value) -> None:
+        custom = tr.class_attr(self.cls, "__setattr__")  # type: ignore[attr-defined]
+        if isinstance(custom, types.FunctionType):
+            tr.call(tr.class_value_attr(self.cls, "__setattr__"), [self, ConstantValue(name), value], {})  # type: ignore[attr-defined]
+            return
+        if custom is not object.__setattr__ and custom is not BaseException.__setattr__:
+            super().set_attr(tr, name, value)
+        self.generic_set_attr(tr, name, value)
+
+    def generic_set_attr(self, tr: Tracer, name: str, value: Value) -> None:
+        """`object.__setattr__`."""
+        raw = tr.class_attr(self.cls, name)  # type: ignore[attr-defined]
+        if raw is not MISSING and is_data_descriptor(raw):
+            self.set_through_descriptor(tr, raw, name, value)
+            return
+        if not has_instance_dict(self.cls):
+            tr.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        if self.obj is not None and name not in self.attrs:
+            self.instance_attr(tr, name)  # guards whether the name was there: it decides the order
+        if self.obj is not None and self.attrs.get(name) is not None and name not in self.stored:
+            assert self.source is not None
+            tr.guard(self.source.instance_dict(), Check.HAS_KEY, name)
+        self.store(tr, name, value)
+
+    def set_through_descriptor(self, tr: Tracer, raw: object, name: str, value: Value | None) -> None:
+        """Store to (or, with None, delete through) a data descriptor of the class."""
+        verb = "set" if value is not None else "delete"
+        if isinstance(raw, property):
+            accessor = raw.fset if value is not None else raw.fdel
+            if accessor is None:
+                tr.graph_break("exception", f"property '{name}' has no {verb}ter")
+            descriptor = tr.class_value_attr(self.cls, name)  # type: ignore[attr-defined]
+            fn = tr.wrap(accessor, descriptor.source.member("fset" if value is not None else "fdel"))
+            tr.call(fn, [self] if value is None else [self, value], {})
+            return
+        if isinstance(raw, types.MemberDescriptorType):
+            self.store(tr, name, value)
+            return
+        method = "__set__" if value is not None else "__delete__"
+        if isinstance(getattr(type(raw), method, None), types.FunctionType):
+            descriptor = tr.class_value_attr(self.cls, name)  # type: ignore[attr-defined]
+            descriptor.realize(tr).call_method(tr, method, [self] if value is None else [self, value], {})
+            return
+        tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is served by C code")
+
+    def store(self, tr: Tracer, name: str, value: Value | None) -> None:
+        """Note the new value of an attribute."""
+        self.attrs[name] = value
+        if value is None:
+            self.stored.pop(name, None)
+        self.stored[name] = None
+        if self.obj is not None and not self.changed:
+            self.changed = True
+            tr.mutated(self)
+
+    def del_attr(self, tr: Tracer, name: str) -> None:
+        custom = tr.class_attr(self.cls, "__delattr__")  # type: ignore[attr-defined]
+        if isinstance(custom, types.FunctionType):
+            tr.call(tr.class_value_attr(self.cls, "__delattr__"), [self, ConstantValue(name)], {})  # type: ignore[attr-defined]
+            return
+        self.generic_del_attr(tr, name)
+
+    def generic_del_attr(self, tr: Tracer, name: str) -> None:
+        """`object.__delattr__`."""
+        raw = tr.class_attr(self.cls, name)  # type: ignore[attr-defined]
+        if raw is not MISSING and is_data_descriptor(raw):
+            self.set_through_descriptor(tr, raw, name, None)
+            return
+        if self.instance_attr(tr, name) is None:
+            tr.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        if self.obj is None:
+            del self.attrs[name]
+            self.stored.pop(name, None)
+            return
+        self.store(tr, name, None)
+
+    # -- special methods ---------------------------------------------------------------------------
+    def special(self, tr: Tracer, name: str) -> Value | None:
+        """The special method `name` written in Python, bound to this object; None if there is none.
+
+        Special methods are looked up on the class only (Python data model, 3.3.12).
+        """
+        raw = tr.class_attr(self.cls, name)  # type: ignore[attr-defined]
+        if raw is MISSING or isinstance(raw, _SLOT_WRAPPERS):
+            return None
+        return self.bind(tr, raw, name)
+
+    def has_c_special(self, tr: Tracer, name: str) -> bool:
+        """Whether the class serves a special method from C."""
+        raw = tr.class_attr(self.cls, name)  # type: ignore[attr-defined]
+        return isinstance(raw, _SLOT_WRAPPERS)
+
+    def c_special(self, tr: Tracer, name: str) -> None:
+        """Break when a special method is served by C code that is not modelled."""
+        if self.has_c_special(tr, name):
+            tr.graph_break("call", f"{name} of {self.describe()} is served by C code")
+
+    def truth(self, tr: Tracer) -> bool:
+        method = self.special(tr, "__bool__")
+        if method is not None:
+            return tr.truth(tr.call(method, [], {}))  # type: ignore[attr-defined, no-any-return]
+        self.c_special(tr, "__bool__")
+        if self.special(tr, "__len__") is None and self.base is None and not self.has_c_special(tr, "__len__"):
+            return True
+        return self.length(tr) > 0
+
+    def length(self, tr: Tracer) -> int:
+        method = self.special(tr, "__len__")
+        if method is not None:
+            known, size = to_constant(tr, tr.call(method, [], {}))
+            if not known:
+                tr.graph_break("data_dependent", f"len() of {self.describe()} is not constant")
+            return size  # type: ignore[no-any-return]
+        if self.base is not None:
+            return self.base.length(tr)
+        self.c_special(tr, "__len__")
+        return super().length(tr)
+
+    def get_item(self, tr: Tracer, key: Value) -> Value:
+        method = self.special(tr, "__getitem__")
+        if method is not None:
+            return tr.call(method, [key], {})
+        if isinstance(self.base, DictValue):
+            if self.base.lookup(tr, key) is None:
+                missing = self.special(tr, "__missing__")
+                if missing is not None:
+                    return tr.call(missing, [key], {})
+        if self.base is not None:
+            return self.base.get_item(tr, key)
+        self.c_special(tr, "__getitem__")
+        return super().get_item(tr, key)
+
+    def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
+        method = self.special(tr, "__setitem__")
+        if method is not None:
+            tr.call(method, [key, value], {})
+        elif self.base is not None:
+            self.base.set_item(tr, key, value)
+        else:
+            self.c_special(tr, "__setitem__")
+            super().set_item(tr, key, value)
+
+    def del_item(self, tr: Tracer, key: Value) -> None:
+        method = self.special(tr, "__delitem__")
+        if method is not None:
+            tr.call(method, [key], {})
+        elif self.base is not None:
+            self.base.del_item(tr, key)
+        else:
+            self.c_special(tr, "__delitem__")
+            super().del_item(tr, key)
+
+    def contains(self, tr: Tracer, item: Value) -> bool:
+        method = self.special(tr, "__contains__")
+        if method is not None:
+            return tr.truth(tr.call(method, [item], {}))  # type: ignore[attr-defined, no-any-return]
+        if self.base is not None and self.special(tr, "__iter__") is None:
+            return self.base.contains(tr, item)
+        return super().contains(tr, item)
+
+    def iterate(self, tr: Tracer) -> Value:
+        method = self.special(tr, "__iter__")
+        if method is not None:
+            return tr.call(method, [], {}).realize(tr)
+        if self.base is not None:
+            return self.base.iterate(tr)
+        self.c_special(tr, "__iter__")
+        if self.special(tr, "__getitem__") is not None:
+            return ItemIterator(self)
+        return super().iterate(tr)
+
+    def next(self, tr: Tracer) -> Value | None:
+        method = self.special(tr, "__next__")
+        if method is not None:
+            return tr.call_until_stop(method)  # type: ignore[attr-defined, no-any-return]
+        self.c_special(tr, "__next__")
+        return super().next(tr)
+
+    def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        method = self.special(tr, "__call__")
+        if method is not None:
+            return tr.call(method, args, kwargs)
+        return tr.call_object(self, args, kwargs)  # type: ignore[attr-defined, no-any-return]
+
+    def call_method(self, tr: Tracer, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        """Only reached through a `BuiltinMethod`: the C implementation of `name`."""
+        return tr.call_c_method(self, name, args, kwargs)  # type: ignore[attr-defined, no-any-return]
+
+    def hash_key(self, tr: Tracer) -> Any:
+        raw = tr.class_attr(self.cls, "__hash__")  # type: ignore[attr-defined]
+        eq = tr.class_attr(self.cls, "__eq__")  # type: ignore[attr-defined]
+        is_member = isinstance(self.obj, enum.Enum) and eq is object.__eq__
+        if (raw is object.__hash__ and eq is object.__eq__) or is_member:
+            return ("object", id(self.obj)) if self.obj is not None else self
+        if self.base is not None and isinstance(raw, _SLOT_WRAPPERS) and isinstance(eq, _SLOT_WRAPPERS):
+            return hash_key(tr, self.base)
+        tr.graph_break("call", f"{self.describe()} is hashed by its own __hash__")
+
+    def constant_parts(self, tr: Tracer) -> tuple[bool, Any]:
+        """Members of enums are constants to C code that is handed them."""
+        if isinstance(self.obj, enum.Enum):
+            return True, self.obj
+        return False, None
+
+
+def instance_dict(obj: object) -> dict[str, Any] | None:
+    """The real instance `__dict__`, without running user code."""
+    try:
+        namespace = object.__getattribute__(obj, "__dict__")
+    except AttributeError:
+        return None
+    return namespace if type(namespace) is dict else None
+
+
+@functools.cache
+def has_instance_dict(cls: type) -> bool:
+    """Whether instances of the class have a `__dict__`."""
+    return cls.__dictoffset__ != 0
+
+
+def bind_raw(tr: Tracer, raw: object, value: Value, owner: Value, cls: type, name: str) -> Value:
+    """Bind the raw class attribute `raw` (as a value: `value`) to `owner`, an instance of `cls`."""
+    kind = type(raw)
+    if kind is types.FunctionType:
+        return BoundMethodValue(value, owner)
+    if kind is property:
+        assert isinstance(raw, property)
+        if raw.fget is None:
+            tr.graph_break("exception", f"property '{name}' has no getter")
+        assert value.source is not None
+        return tr.call(tr.wrap(raw.fget, value.source.member("fget")), [owner], {})
+    if kind is staticmethod:
+        assert value.source is not None
+        return tr.wrap(raw.__func__, value.source.member("__func__"))  # type: ignore[attr-defined]
+    if kind is classmethod:
+        assert value.source is not None
+        fn = tr.wrap(raw.__func__, value.source.member("__func__"))  # type: ignore[attr-defined]
+        return BoundMethodValue(fn, tr.class_value(cls, owner))  # type: ignore[attr-defined]
+    if kind is types.MemberDescriptorType:
+        return _slot_value(tr, raw, owner, name)
+    if kind is functools.cached_property and isinstance(owner, ObjectValue):
+        assert isinstance(raw, functools.cached_property) and value.source is not None
+        made = tr.call(tr.wrap(raw.func, value.source.member("func")), [owner], {})
+        owner.store(tr, raw.attrname or name, made)
+        return made
+    if isinstance(raw, _SLOT_WRAPPERS):
+        return BuiltinMethod(owner, name)
+    if kind.__name__ == "_tuplegetter" and isinstance(owner, ObjectValue):
+        assert isinstance(owner.base, TupleValue)
+        return owner.base.items[raw.__reduce__()[1][0]]  # type: ignore[index]
+    if kind is types.GetSetDescriptorType:
+        served = tr.getset_value(owner, raw, name)  # type: ignore[attr-defined]
+        if served is not None:
+            return served  # type: ignore[no-any-return]
+        tr.graph_break("attribute", f"attribute '{name}' of {owner.describe()} is served by C code")
+    getter = getattr(kind, "__get__", None)
+    if getter is None:
+        return value
+    if isinstance(getter, types.FunctionType):
+        method = tr.class_value_attr(kind, "__get__")  # type: ignore[attr-defined]
+        return tr.call(method, [value, owner, tr.class_value(cls, owner)], {})  # type: ignore[attr-defined]
+    tr.graph_break("attribute", f"attribute '{name}' of {owner.describe()} is served by C code")
+
+
+def _slot_value(tr: Tracer, raw: object, owner: Value, name: str) -> Value:
+    """The value of a `__slots__` attribute."""
+    assert isinstance(owner, ObjectValue)
+    if name in owner.attrs:
+        found = owner.attrs[name]
+        if found is None:
+            tr.throw(AttributeError, name)
+        return found
+    if owner.obj is None:
+        tr.throw(AttributeError, f"'{owner.cls.__name__}' object has no attribute '{name}'")
+    try:
+        obj = raw.__get__(owner.obj, owner.cls)  # type: ignore[attr-defined]
+    except AttributeError:
+        tr.graph_break("exception", f"slot '{name}' of {owner.describe()} is empty")
+    assert owner.source is not None
+    value = owner.attrs[name] = tr.lazy(obj, owner.source.member(name))
+    return value
+
+
+class InstanceDictValue(BuiltinContainer):
+    """`obj.__dict__`: a view of the object's attributes."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner: ObjectValue) -> None:
+        self.source = owner.source.instance_dict() if owner.source is not None else None
+        self.owner = owner
+
+    def python_type(self) -> type:
+        return dict
+
+    def snapshot(self, tr: Tracer) -> DictValue:
+        """The attributes as a dict value; the whole set of names is guarded."""
+        owner = self.owner
+        names = list(instance_dict(owner.obj) or ()) if owner.obj is not None else []
+        if owner.obj is not None:
+            tr.guard(self.source, Check.KEYS, tuple(names))
+        for name in owner.stored:
+            if owner.attrs.get(name) is None:
+                if name in names:
+                    names.remove(name)
+            elif name not in names:
+                names.append(name)
+        items: dict[Any, tuple[Value, Value]] = {}
+        for name in names:
+            value = owner.instance_attr(tr, name)
+            assert value is not None
+            items[name] = (ConstantValue(name), value)
+        return DictValue(items)
+
+    def _name(self, tr: Tracer, key: Value) -> str:
+        known, name = to_constant(tr, key)
+        if not known or type(name) is not str:
+            tr.graph_break("attribute", "an attribute whose name is not a constant string")
+        return name  # type: ignore[no-any-return]
+
+    def truth(self, tr: Tracer) -> bool:
+        return self.snapshot(tr).truth(tr)
+
+    def length(self, tr: Tracer) -> int:
+        return self.snapshot(tr).length(tr)
+
+    def iterate(self, tr: Tracer) -> Value:
+        return self.snapshot(tr).iterate(tr)
+
+    def get_item(self, tr: Tracer, key: Value) -> Value:
+        found = self.owner.instance_attr(tr, self._name(tr, key))
+        if found is None:
+            tr.throw(KeyError, key)
+        return found
+
+    def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
+        name = self._name(tr, key)
+        self.owner.instance_attr(tr, name)
+        self.owner.store(tr, name, value)
+
+    def del_item(self, tr: Tracer, key: Value) -> None:
+        name = self._name(tr, key)
+        if self.owner.instance_attr(tr, name) is None:
+            tr.throw(KeyError, key)
+        if self.owner.obj is None:
+            del self.owner.attrs[name]
+            self.owner.stored.pop(name, None)
+        else:
+            self.owner.store(tr, name, None)
+
+    def contains(self, tr: Tracer, item: Value) -> bool:
+        return self.owner.instance_attr(tr, self._name(tr, item)) is not None
+
+
+def _dict_get(tr: Tracer, self: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    found = self.owner.instance_attr(tr, self._name(tr, args[0]))
+    if found is not None:
+        return found  # type: ignore[no-any-return]
+    return args[1] if len(args) > 1 else ConstantValue(None)
+
+
+def _dict_pop(tr: Tracer, self: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    found = self.owner.instance_attr(tr, self._name(tr, args[0]))
+    if found is None:
+        if len(args) > 1:
+            return args[1]
+        tr.throw(KeyError, args[0])
+    self.del_item(tr, args[0])
+    return found  # type: ignore[no-any-return]
+
+
+def _dict_setdefault(tr: Tracer, self: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    found = self.owner.instance_attr(tr, self._name(tr, args[0]))
+    if found is None:
+        found = args[1] if len(args) > 1 else ConstantValue(None)
+        self.set_item(tr, args[0], found)
+    return found  # type: ignore[no-any-return]
+
+
+def _dict_update(tr: Tracer, self: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    changes = DictValue()
+    if args:
+        changes.update_from(tr, args[0])
+    for name, value in kwargs.items():
+        changes.set_item(tr, ConstantValue(name), value)
+    for key, value in changes.items.values():
+        self.set_item(tr, key, value)
+    return ConstantValue(None)
+
+
+def _dict_snapshot(name: str) -> Any:
+    def method(tr: Tracer, self: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        return self.snapshot(tr).call_method(tr, name, args, kwargs)  # type: ignore[no-any-return]
+
+    return method
+
+
+InstanceDictValue.methods = {
+    **operator_methods({}),
+    "get": _dict_get,
+    "pop": _dict_pop,
+    "setdefault": _dict_setdefault,
+    "update": _dict_update,
+    **{name: _dict_snapshot(name) for name in ("keys", "values", "items", "copy")},
+}
+
+
+class ItemIterator(Value):
+    """The iterator that Python makes of an object with `__getitem__` only."""
+
+    __slots__ = ("owner", "position")
+
+    def __init__(self, owner: ObjectValue) -> None:
+        self.source = None
+        self.owner = owner
+        self.position = 0
+
+    def python_type(self) -> type:
+        return type(iter(type("", (), {"__getitem__": None})()))
+
+    def iterate(self, tr: Tracer) -> Value:
+        return self
+
+    def next(self, tr: Tracer) -> Value | None:
+        position = self.position
+        self.position += 1
+        return tr.get_item_until_stop(self.owner, ConstantValue(position))  # type: ignore[attr-defined, no-any-return]
+
+
+class CallableValue(Value):
+    """A real callable of C level, or any object that is only its identity to the trace (a torch function)."""
+
+    __slots__ = ("fn",)
+
+    def __init__(self, fn: Any, source: Source | None = None) -> None:
+        self.source = source
+        self.fn = fn
+
+    def python_type(self) -> type:
+        return type(self.fn)
+
+    def describe(self) -> str:
+        return f"{getattr(self.fn, '__module__', None) or ''}.{getattr(self.fn, '__qualname__', self.fn)}".lstrip(
+            "."
+        )
+
+    def hash_key(self, tr: Tracer) -> Any:
+        return ("object", id(self.fn))
+
+    def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        return tr.call_real(self.fn, self, args, kwargs)  # type: ignore[attr-defined, no-any-return]
+
+    def get_attr(self, tr: Tracer, name: str) -> Value:
+        try:
+            found = getattr(self.fn, name)
+        except AttributeError as error:
+            tr.throw(AttributeError, *error.args)
+        if is_constant(found):
+            return ConstantValue(found)
+        if callable(found) and isinstance(found, (types.BuiltinMethodType, types.MethodWrapperType)):
+            return CallableValue(found)
+        tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
+
+
+class ClassValue(CallableValue):
+    """A class."""
+
+    __slots__ = ()
+    fn: type
+
+    def describe(self) -> str:
+        return f"class {self.fn.__qualname__}"
+
+    def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        return tr.construct(self, args, kwargs)  # type: ignore[attr-defined, no-any-return]
+
+    def get_attr(self, tr: Tracer, name: str) -> Value:
+        cls = self.fn
+        if name in ("__name__", "__qualname__", "__module__"):
+            return ConstantValue(getattr(cls, name))
+        if name == "__mro__":
+            return tr.from_plain(tuple(tr.constant_object(base) for base in cls.__mro__))  # type: ignore[attr-defined, no-any-return]
+        if name == "__class__":
+            return tr.constant_object(type(cls))
+        meta = tr.class_attr(type(cls), name) if type(cls) is not type else MISSING  # type: ignore[attr-defined]
+        if meta is not MISSING and is_data_descriptor(meta):
+            return self._bind_meta(tr, meta, name)
+        raw = tr.class_attr(cls, name)  # type: ignore[attr-defined]
+        if raw is MISSING:
+            if meta is not MISSING:
+                return self._bind_meta(tr, meta, name)
+            if hasattr(type, name):
+                if name in ("mro", "__subclasses__"):
+                    tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
+                return BuiltinMethod(self, name)
+            if tr.class_attr(type(cls), "__getattr__") is not MISSING:  # type: ignore[attr-defined]
+                tr.graph_break("attribute", f"attribute '{name}' comes from the metaclass of {self.describe()}")
+            tr.throw(AttributeError, f"type object '{cls.__name__}' has no attribute '{name}'")
+        value = tr.class_value_attr(cls, name)  # type: ignore[attr-defined]
+        kind = type(raw)
+        if kind is staticmethod:
+            return tr.wrap(raw.__func__, value.source.member("__func__"))
+        if kind is classmethod:
+            return BoundMethodValue(tr.wrap(raw.__func__, value.source.member("__func__")), self)
+        if kind is types.FunctionType or kind is property or not hasattr(kind, "__get__"):
+            return value  # type: ignore[no-any-return]
+        if isinstance(raw, types.ClassMethodDescriptorType):
+            return CallableValue(getattr(cls, name))
+        if isinstance(raw, (*_SLOT_WRAPPERS, types.GetSetDescriptorType, types.MemberDescriptorType)):
+            found = getattr(cls, name)
+            return ConstantValue(found) if is_constant(found) else CallableValue(found)
+        if isinstance(getattr(kind, "__get__", None), types.FunctionType):
+            method = tr.class_value_attr(kind, "__get__")  # type: ignore[attr-defined]
+            return tr.call(method, [value, ConstantValue(None), self], {})
+        tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is served by C code")
+
+    def _bind_meta(self, tr: Tracer, raw: object, name: str) -> Value:
+        value = tr.class_value_attr(type(self.fn), name)  # type: ignore[attr-defined]
+        return bind_raw(tr, raw, value, self, type(self.fn), name)
+
+    def set_attr(self, tr: Tracer, name: str, value: Value) -> None:
+        tr.graph_break("side_effect", f"class attribute '{self.fn.__qualname__}.{name}' is set")
+
+    def iterate(self, tr: Tracer) -> Value:
+        if issubclass(self.fn, enum.Enum):
+            members = tuple(tr.wrap(member, self.source.class_attr(member.name)) for member in self.fn)  # type: ignore[union-attr]
+            return tr.from_plain(members).iterate(tr)  # type: ignore[attr-defined, no-any-return]
+        tr.graph_break("call", f"iterating over {self.describe()}")
+
+    def get_item(self, tr: Tracer, key: Value) -> Value:
+        if issubclass(self.fn, enum.Enum):
+            known, name = to_constant(tr, key)
+            if known and name in self.fn.__members__:
+                return tr.wrap(self.fn[name], self.source.class_attr(self.fn[name].name))  # type: ignore[union-attr]
+        tr.graph_break("call", f"subscripting {self.describe()}")
+
+    def contains(self, tr: Tracer, item: Value) -> bool:
+        tr.graph_break("call", f"membership in {self.describe()}")
+
+    def call_method(self, tr: Tracer, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "__call__":
+            return self.call(tr, args, kwargs)
+        if name == "__instancecheck__":
+            return tr.call(tr.constant_object(isinstance), [args[0], self], {})
+        tr.graph_break("call", f"method '{name}' of {self.describe()} is not modelled")
+
+
+class ModuleObjectValue(Value):
+    """A Python module (a file), identity guarded."""
+
+    __slots__ = ("module", "read", "stored")
+    source: Source
+
+    def __init__(self, module: types.ModuleType, source: Source) -> None:
+        self.source = source
+        self.module = module
+        self.read: dict[str, Value] = {}
+
+    def python_type(self) -> type:
+        return types.ModuleType
+
+    def describe(self) -> str:
+        return f"module {self.module.__name__}"
+
+    def hash_key(self, tr: Tracer) -> Any:
+        return ("object", id(self.module))
+
+    def get_attr(self, tr: Tracer, name: str) -> Value:
+        found = self.read.get(name)
+        if found is not None:
+            return found
+        namespace = object.__getattribute__(self.module, "__dict__")
+        if name in namespace:
+            found = self.read[name] = tr.lazy(namespace[name], self.source.attr(name))
+            return found
+        if type(self.module) is not types.ModuleType or "__getattr__" in namespace:
+            tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is made on demand")
+        if hasattr(types.ModuleType, name):
+            tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
+        tr.guard(self.source.instance_dict(), Check.NO_KEY, name)
+        tr.throw(AttributeError, f"module '{self.module.__name__}' has no attribute '{name}'")
+
+    def set_attr(self, tr: Tracer, name: str, value: Value) -> None:
+        tr.graph_break("side_effect", f"attribute '{name}' of {self.describe()} is set")
+
+
+class SuperValue(Value):
+    """`super(cls, owner)`."""
+
+    __slots__ = ("cls", "owner")
+
+    def __init__(self, cls: type, owner: Value) -> None:
+        self.source = None
+        self.cls = cls
+        self.owner = owner
+
+    def python_type(self) -> type:
+        return super
+
+    def get_attr(self, tr: Tracer, name: str) -> Value:
+        owner = self.owner.realize(tr)
+        is_class = isinstance(owner, ClassValue)
+        start = owner.fn if isinstance(owner, ClassValue) else owner.python_type()
+        mro = start.__mro__
+        position = mro.index(self.cls) + 1
+        for base in mro[position:]:
+            if name in base.__dict__:
+                raw = base.__dict__[name]
+                # The guard is on the class that has it, and on those before it that have it not.
+                value = tr.super_attr(start, mro[position:], base, name)  # type: ignore[attr-defined]
+                if is_class:
+                    if isinstance(raw, types.FunctionType):
+                        return value  # type: ignore[no-any-return]
+                    if isinstance(raw, classmethod):
+                        return BoundMethodValue(
+                            tr.wrap(raw.__func__, value.source.member("__func__")), owner
+                        )
+                    if isinstance(raw, staticmethod):
+                        return tr.wrap(raw.__func__, value.source.member("__func__"))
+                    if isinstance(raw, _SLOT_WRAPPERS):
+                        return CallableValue(getattr(base, name))
+                    tr.graph_break("attribute", f"super().{name} on a class is not modelled")
+                if isinstance(raw, _SLOT_WRAPPERS):
+                    if isinstance(raw, types.BuiltinFunctionType):  # object.__new__ and the like
+                        return CallableValue(raw)
+                    return SuperMethod(owner, base, name)
+                return bind_raw(tr, raw, value, owner, start, name)
+        tr.throw(AttributeError, f"'super' object has no attribute '{name}'")
+
+
+class SuperMethod(BuiltinMethod):
+    """A C method of a base class, bound through `super()`."""
+
+    __slots__ = ("base",)
+
+    def __init__(self, owner: Value, base: type, name: str) -> None:
+        super().__init__(owner, name)
+        self.base = base
+
+    def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        return tr.call_c_method(self.owner, self.name, args, kwargs)  # type: ignore[attr-defined, no-any-return]
+
+
+class ExceptionValue(ObjectValue):
+    """An exception made inside the frame."""
+
+    __slots__ = ("args", "cause", "context", "suppress_context")
+
+    def __init__(self, cls: type, args: list[Value]) -> None:
+        super().__init__(cls, None)
+        self.args = args
+        self.cause: Value = ConstantValue(None)
+        self.context: Value = ConstantValue(None)
+        self.suppress_context = False
+
+    def find_attr(self, tr: Tracer, name: str) -> Value | None:
+        if name == "args":
+            return TupleValue(list(self.args))
+        if name == "__cause__":
+            return self.cause
+        if name == "__context__":
+            return self.context
+        if name == "__suppress_context__":
+            return ConstantValue(self.suppress_context)
+        if name in ("__traceback__", "with_traceback", "add_note", "__notes__"):
+            tr.graph_break("exception", f"attribute '{name}' of an exception of the trace is read")
+        if issubclass(self.cls, StopIteration) and name == "value":
+            return self.args[0] if self.args else ConstantValue(None)
+        return super().find_attr(tr, name)
+
+    def generic_set_attr(self, tr: Tracer, name: str, value: Value) -> None:
+        if name == "args":
+            self.args = list(value.realize(tr).items)  # type: ignore[attr-defined]
+        elif name == "__cause__":
+            self.cause = value
+            self.suppress_context = True
+        elif name in ("__context__", "__suppress_context__", "__traceback__"):
+            tr.graph_break("exception", f"attribute '{name}' of an exception of the trace is set")
+        else:
+            super().generic_set_attr(tr, name, value)

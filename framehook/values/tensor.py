@@ -1,0 +1,157 @@
+"""Tensors: a node of the graph with a fake tensor that says what it will look like."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from framehook.guards.guard import Check
+from framehook.values.base import CONSTANT_TYPES, ConstantValue, Tracer, Value, is_constant
+from framehook.values.iterators import ListedIterator
+from framehook.values.sequences import BuiltinMethod
+
+if TYPE_CHECKING:
+    from framehook.source import Source
+
+CONSTANT_TYPES.update(
+    {torch.dtype, torch.device, torch.layout, torch.memory_format, torch.qscheme, torch.Size}
+)
+
+#: Methods that look at data; only the real tensor can answer.
+DATA_METHODS = frozenset(
+    {"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__", "is_nonzero"}
+    | {"equal", "allclose", "__contains__", "__array__", "__dlpack__", "__str__", "__repr__", "__format__"}
+)
+#: Methods that reach behind the tensor, or that concern autograd's bookkeeping.
+NATIVE_METHODS = frozenset(
+    {"backward", "register_hook", "register_post_accumulate_grad_hook", "retain_grad", "requires_grad_"}
+    | {"data_ptr", "storage", "untyped_storage", "share_memory_", "resize_", "resize_as_", "set_", "_make_subclass"}
+    | {"record_stream", "pin_memory", "apply_", "map_", "__reduce__", "__reduce_ex__", "__deepcopy__", "__setstate__"}
+    | {"swap_", "as_subclass", "__torch_function__", "__torch_dispatch__", "__dlpack_device__", "detach_"}
+    | {"_backward_hooks", "rename_", "refine_names", "is_shared", "module_load", "__dir__"}
+)  # fmt: skip
+#: Attributes that are tensors computed from the tensor.
+TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag"})
+
+
+class TensorValue(Value):
+    """A tensor of the graph; with a source it is one of the graph's inputs."""
+
+    __slots__ = ("example", "fake", "node")
+
+    def __init__(self, node: Any, fake: torch.Tensor, source: Source | None, example: torch.Tensor | None):
+        self.source = source
+        self.node = node
+        self.fake = fake
+        self.example = example  # the real tensor of an input
+
+    def python_type(self) -> type:
+        return type(self.example) if self.example is not None else torch.Tensor
+
+    def describe(self) -> str:
+        return f"a tensor of shape {tuple(self.fake.shape)}"
+
+    def hash_key(self, tr: Tracer) -> Any:
+        return self
+
+    def truth(self, tr: Tracer) -> bool:
+        tr.graph_break(
+            "data_dependent",
+            "a branch depends on the value of a tensor",
+            "keep the choice inside the graph (torch.where), or move the branch out of the compiled function",
+        )
+
+    def get_attr(self, tr: Tracer, name: str) -> Value:
+        if name == "shape":
+            return tr.from_plain(self.fake.shape)  # type: ignore[attr-defined, no-any-return]
+        if name in TENSOR_ATTRIBUTES:
+            return tr.graph_call(getattr, [self, ConstantValue(name)], {})
+        if name == "data":
+            return tr.graph_call("detach", [self], {}, method=True)
+        if name == "grad":
+            return self._grad(tr)
+        if name in ("requires_grad", "is_leaf", "grad_fn"):
+            return self._autograd_fact(tr, name)
+        if name == "__class__":
+            return tr.constant_object(self.python_type())
+        if self.example is not None and name in getattr(self.example, "__dict__", {}):
+            assert self.source is not None
+            return tr.lazy(self.example.__dict__[name], self.source.attr(name))
+        raw = getattr(torch.Tensor, name, None)
+        if raw is None:
+            if self.example is not None and name in ("__dict__", "__slots__"):
+                tr.graph_break("attribute", f"attribute '{name}' of a tensor")
+            if self.example is not None and self.source is not None:
+                tr.guard(self.source.instance_dict(), Check.NO_KEY, name)
+            tr.throw(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
+        if callable(raw):
+            if name in NATIVE_METHODS:
+                tr.graph_break("call", f"tensor.{name}() does not go into a graph")
+            return BuiltinMethod(self, name)
+        found = getattr(self.fake, name)
+        if is_constant(found):
+            return ConstantValue(found)
+        tr.graph_break("attribute", f"attribute '{name}' of a tensor does not go into a graph")
+
+    def _grad(self, tr: Tracer) -> Value:
+        if self.example is None or self.source is None:
+            tr.graph_break("autograd", "the gradient of a tensor made inside the graph is read")
+        return tr.lazy(self.example.grad, self.source.member("grad"))
+
+    def _autograd_fact(self, tr: Tracer, name: str) -> Value:
+        if name == "requires_grad":
+            tr.need_requires_grad(self)  # type: ignore[attr-defined]
+            return ConstantValue(self.fake.requires_grad)
+        if self.example is not None:
+            tr.graph_break("autograd", f"'{name}' of an input is read")
+        if name == "grad_fn" and not self.fake.requires_grad:
+            return ConstantValue(None)
+        tr.graph_break("autograd", f"'{name}' of a tensor is read")
+
+    def set_attr(self, tr: Tracer, name: str, value: Value) -> None:
+        tr.graph_break("side_effect", f"attribute '{name}' of a tensor is set")
+
+    def get_item(self, tr: Tracer, key: Value) -> Value:
+        return tr.graph_call(operator.getitem, [self, key], {})
+
+    def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
+        tr.graph_call(operator.setitem, [self, key, value], {})
+
+    def length(self, tr: Tracer) -> int:
+        if self.fake.dim() == 0:
+            tr.throw(TypeError, "len() of a 0-d tensor")
+        return int(self.fake.shape[0])
+
+    def iterate(self, tr: Tracer) -> Value:
+        if self.fake.dim() == 0:
+            tr.throw(TypeError, "iteration over a 0-d tensor")
+        parts = tr.graph_call("unbind", [self, ConstantValue(0)], {}, method=True)
+        return ListedIterator(list(parts.items), type(iter(())))  # type: ignore[attr-defined]
+
+    def contains(self, tr: Tracer, item: Value) -> bool:
+        tr.graph_break("data_dependent", "membership in a tensor depends on its values")
+
+    def call_method(self, tr: Tracer, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        if name in DATA_METHODS:
+            tr.graph_break(
+                "data_dependent",
+                f"tensor.{name}() needs the values of the tensor",
+                "do it outside the compiled function, or keep the result a tensor",
+            )
+        if name in NATIVE_METHODS:
+            tr.graph_break("call", f"tensor.{name}() does not go into a graph")
+        special = _SPECIAL_METHODS.get(name)
+        if special is not None:
+            return special(tr, self, args)
+        return tr.graph_call(name, [self, *args], kwargs, method=True)
+
+
+_SPECIAL_METHODS = {
+    "__len__": lambda tr, self, args: ConstantValue(self.length(tr)),
+    "__iter__": lambda tr, self, args: self.iterate(tr),
+    "__getitem__": lambda tr, self, args: self.get_item(tr, args[0]),
+    "__setitem__": lambda tr, self, args: self.set_item(tr, args[0], args[1]) or ConstantValue(None),
+}
