@@ -70,9 +70,9 @@ def _compile(handle: Handle, state: CodeState, record: _C.FrameRecord) -> _C.Ent
             program = lowering.lower(capture.guards, ())
             policy.remember_eager(state, program)
             return _end(handle, state, clock, "eager", _too_small(handle, capture))
-        run_graph, guards = clock.time("backend", lambda: _run_backend(handle, capture))
+        run_graph = clock.time("backend", lambda: _run_backend(handle, capture))
         code = clock.time("codegen", lambda: codegen.emit(planned, run_graph))
-        entry = clock.time("codegen", lambda: _add_entry(handle, state, record, planned, guards, code))
+        entry = clock.time("guards", lambda: _add_entry(handle, state, record, planned, code))
     except trace.Unsupported as unsupported:
         _report_break(handle, state, unsupported.graph_break)
         policy.stay_eager(handle, state, unsupported.graph_break.reason)
@@ -84,8 +84,8 @@ def _compile(handle: Handle, state: CodeState, record: _C.FrameRecord) -> _C.Ent
         return _internal_error(handle, state, clock, error)
     outcome = "whole" if capture.graph_break is None else "partial"
     reason = "" if capture.graph_break is None else capture.graph_break.reason
-    artifacts = {"graph": capture.graph, "guards": guards, "code": code}
-    _end(handle, state, clock, outcome, reason, capture.operations, len(guards), artifacts)
+    artifacts = {"graph": capture.graph, "guards": capture.guards, "code": code}
+    _end(handle, state, clock, outcome, reason, capture.operations, len(capture.guards), artifacts)
     return entry
 
 
@@ -102,11 +102,11 @@ def _too_small(handle: Handle, capture: trace.Capture) -> str:
     return f"{count} operation{'' if count == 1 else 's'} (min_graph_ops is {handle.options.min_graph_ops})"
 
 
-def _run_backend(handle: Handle, capture: trace.Capture) -> tuple[Any, GuardSet]:
-    """Return what generated code calls for the graph (None if there is none) and all guards of the entry."""
+def _run_backend(handle: Handle, capture: trace.Capture) -> _C.GraphCallable | None:
+    """Compile the graph, if there is one; what the backend assumed about its inputs is added to the guards."""
     graph = capture.graph
     if graph is None:
-        return None, capture.guards
+        return None
     compiler = handle.compiler
     if capture.operations < handle.options.min_graph_ops:
         compiler = backends.resolve("eager")
@@ -118,10 +118,7 @@ def _run_backend(handle: Handle, capture: trace.Capture) -> tuple[Any, GuardSet]
     sources = {each.source.name(): each.source for each in capture.inputs}
     for guard in compiled.extra_guards:
         _add_backend_guard(capture.guards, guard, sources)
-    run_graph = _C.GraphCallable(
-        compiled.callable, compiled.is_boxed, capture.mutates_inputs, handle.compiler.name
-    )
-    return run_graph, capture.guards
+    return _C.GraphCallable(compiled.callable, compiled.is_boxed, capture.mutates_inputs, compiler.name)
 
 
 def _add_backend_guard(guards: GuardSet, guard: torch_compat.InputGuard, sources: dict[str, Source]) -> None:
@@ -141,21 +138,15 @@ def _share_memory(*tensors: torch.Tensor) -> bool:
 
 
 def _add_entry(
-    handle: Handle,
-    state: CodeState,
-    record: _C.FrameRecord,
-    planned: codegen.Plan,
-    guards: GuardSet,
-    code: CodeType,
+    handle: Handle, state: CodeState, record: _C.FrameRecord, planned: codegen.Plan, code: CodeType
 ) -> _C.Entry:
     capture = planned.capture
-    program = lowering.lower(guards, planned.sources())
     entry = _C.Entry(
-        program,
+        lowering.lower(capture.guards, planned.sources()),
         code,
         takes_inputs=True,
         is_whole=capture.graph_break is None,
-        payload=EntryNotes(state, list(guards), capture.operations),
+        payload=EntryNotes(state, list(capture.guards), capture.operations),
     )
     _C.add_entry(handle, record.code, entry)
     return entry
