@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
+from framehook.bytecode.constants import HeldConstant, survives_interning
 from framehook.bytecode.effects import StackError, native_stack_effect
 from framehook.bytecode.encoding import NO_POSITIONS, encode_exception_table, encode_locations
 from framehook.bytecode.instruction import Instruction, Positions
@@ -242,8 +243,12 @@ class CodeBuilder:
     # Values
 
     def load_const(self, value: object) -> None:
-        """Push this very object (CPython may exchange a string constant for its interned equal)."""
-        self._native("LOAD_CONST", self._const(value))
+        """Push this very object."""
+        if survives_interning(value):
+            self._native("LOAD_CONST", self._const(value))
+        else:
+            self._native("LOAD_CONST", self._const(HeldConstant(value)))
+            self.load_attr("value")
 
     def load_fast(self, name: str, check: bool = False) -> None:
         """Push a local variable, which must be bound; with `check` UnboundLocalError is raised if not."""

@@ -103,6 +103,10 @@ def test_names_and_lines_are_the_templates() -> None:
 
 def test_constants_keep_their_identity() -> None:
     objects: list[Any] = [1.0, True, 1, [], {}, object(), (1, 2), frozenset({3}), -0.0, 0.0, float("nan")]
+    # Equal to names that are interned, yet other objects.
+    strange = "".join(["temp", "late"])
+    assert strange == template.__name__ and strange is not template.__name__
+    objects += [strange, (strange,), frozenset({strange}), "no name"]
 
     def build(builder: CodeBuilder) -> None:
         for value in objects:

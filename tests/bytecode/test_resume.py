@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import gc
+import importlib
 import sys
 import traceback
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from framehook.bytecode import StackItem, decode, layout_of, make_resume_code, origin
+from framehook.bytecode import CodeBuilder, StackItem, decode, layout_of, make_resume_code, origin
 from framehook.bytecode.effects import verify
-from framehook.bytecode.resume import original_index
+from framehook.bytecode.resume import emit_body, original_index
 
 from . import split_cases
 from .splitting import continue_split, run_until, shapes
@@ -187,20 +190,21 @@ def test_bad_requests_are_refused() -> None:
 
 
 class Break:
-    """What a piece returns instead of calling on: the code to go on with and its arguments."""
+    """What a piece returns instead of calling on: the values to go on with."""
 
-    def __init__(self, code: types.CodeType, values: tuple[Any, ...]) -> None:
-        self.code = code
+    def __init__(self, *values: Any) -> None:
         self.values = values
 
 
-def test_ten_thousand_breaks_leave_the_stack_as_deep_as_one() -> None:
+def watched_loop() -> tuple[types.FunctionType, list[int], list[int]]:
+    """A function that counts to n, and for each round the stack's depth and the identity of its caller."""
     depths: list[int] = []
-    callers: list[types.FrameType | None] = []
+    callers: list[int] = []
 
     def looks() -> None:
         frame: types.FrameType | None = sys._getframe(1)
-        callers.append(frame.f_back if frame else None)
+        assert frame is not None
+        callers.append(id(frame.f_back))
         depth = 0
         while frame is not None:
             depth += 1
@@ -208,58 +212,124 @@ def test_ten_thousand_breaks_leave_the_stack_as_deep_as_one() -> None:
         depths.append(depth)
 
     def count(n):
+        i = -1
         for i in range(n):
             looks()
         return i
 
-    code = count.__code__
+    return count, depths, callers
+
+
+def breaking_piece(
+    code: types.CodeType, arguments: list[str], is_resumed: bool, emit_break: Callable[[CodeBuilder], None]
+) -> types.CodeType:
+    """`code`, from its start or from its loop, until it comes to the loop's head (again): there it breaks.
+
+    `emit_break` pushes a callable that takes n, i and the iterator.
+    """
     decoded = decode(code)
     loop = next(i for i in decoded.instructions if i.opname == "FOR_ITER")
-    # One piece runs the loop once and breaks before FOR_ITER: a resume function with an early return.
-    from framehook.bytecode import CodeBuilder
-    from framehook.bytecode.resume import emit_body
-
-    resume = make_resume_code(code, loop.index, bound=["n", "i"], stack=[StackItem.VALUE])
-    builder = CodeBuilder(code, ["n", "i", ".s0"], free=code.co_freevars)
+    builder = CodeBuilder(code, arguments, free=code.co_freevars)
     builder.set_position(loop.positions)
-    builder.begin(resumed=True)
-    builder.take_fast(".s0")
+    builder.begin(resumed=is_resumed)
     labels = [builder.label() for _ in range(len(decoded.instructions) + 1)]
     inside = builder.label()
-    builder.jump(inside)
+    first = next(i.index for i in decoded.instructions if i.opname == "RESUME") + 1
+    if is_resumed:
+        first = loop.index
+        builder.take_fast(".s0")
+        builder.jump(inside)
 
     def stop() -> None:
-        # Reached by JUMP from the body; the prologue enters behind it.
-        names = builder.spill_stack([StackItem.VALUE])
-        builder.load_const(Break)
+        (iterator,) = builder.spill_stack([StackItem.VALUE])
+        assert iterator is not None
+        emit_break(builder)
         builder.begin_call_on_top()
-        builder.load_const(None)
-        for name in ("n", "i", *names):
-            assert name is not None
+        for name in ("n", "i"):
             builder.load_fast(name)
-        builder.build_tuple(3)
-        builder.call(2)
+        builder.take_fast(iterator)
+        builder.call(3)
         builder.return_value()
         builder.place(inside)
 
-    emit_body(
-        builder, decoded, labels, range(loop.index, len(decoded.instructions)), before={loop.index: stop}
-    )
+    emit_body(builder, decoded, labels, range(first, len(decoded.instructions)), before={loop.index: stop})
     piece = builder.build()
     verify(piece)
+    return piece
+
+
+def loop_resume(code: types.CodeType) -> types.CodeType:
+    loop = next(i for i in decode(code).instructions if i.opname == "FOR_ITER")
+    resume = make_resume_code(code, loop.index, bound=["n", "i"], stack=[StackItem.VALUE])
     assert layout_of(resume).parameters == (("local", "n"), ("local", "i"), ("stack", 0))
+    return resume
+
+
+def test_ten_thousand_breaks_leave_the_stack_as_deep_as_one() -> None:
+    count, depths, callers = watched_loop()
+    code = count.__code__
+    start = breaking_piece(code, ["n"], False, lambda b: b.load_const(Break))
+    again = breaking_piece(code, ["n", "i", ".s0"], True, lambda b: b.load_const(Break))
 
     def runner(state: Any) -> Any:
-        function = types.FunctionType(piece, globals(), "count", None, count.__closure__)
         breaks = 0
+        function = types.FunctionType(again, globals(), "count", None, count.__closure__)
         while isinstance(state, Break):
             breaks += 1
-            state = function(*state.values)
+            values = state.values
+            del state
+            state = function(*values)
         return state, breaks
 
-    result, breaks = runner(Break(piece, (10_000, None, iter(range(10_000)))))
-    assert result == 9_999
-    assert breaks == 10_001
+    begun = types.FunctionType(start, globals(), "count", None, count.__closure__)(10_000)
+    assert runner(begun) == (9_999, 10_001)
     assert len(depths) == 10_000
     assert set(depths) == {depths[0]}
-    assert len({id(frame) for frame in callers}) == 1
+    assert len(set(callers)) == 1
+
+
+@pytest.fixture
+def core() -> Iterator[Any]:
+    """framehook._C, where it is built and, if it needs it, torch is there; nothing is compiled on a miss."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("torch")
+    extension = pytest.importorskip("framehook._C", exc_type=ImportError)
+    before = extension.set_miss_callback(lambda handle, record: None)
+    yield extension
+    extension.set_miss_callback(before)
+
+
+def test_ten_thousand_breaks_through_the_runner(core: Any) -> None:
+    count, depths, callers = watched_loop()
+    code = count.__code__
+    resume = loop_resume(code)
+    core.own_resume_code(code, resume)
+    go_on = functools.partial(core.make_continuation, core.CodeRef(resume))
+    start = breaking_piece(code, ["n"], False, lambda b: b.load_const(go_on))
+    again = breaking_piece(code, ["n", "i", ".s0"], True, lambda b: b.load_const(go_on))
+    handle = core.Handle()
+    for key, piece in ((code, start), (resume, again)):
+        core.add_entry(handle, key, core.Entry(None, piece, takes_inputs=False, is_whole=False, payload=None))
+    compiled = core.CompiledCallable(handle, count)
+    assert compiled(10_000) == 9_999
+    assert len(depths) == 10_000
+    assert set(depths) == {depths[0]}
+    assert len(set(callers)) == 1
+    # Eager frames look the same from inside.
+    broken = depths[0]
+    depths.clear()
+    assert count(2) == 1
+    assert depths == [broken, broken]
+
+
+def test_resume_function_itself_continues_through_the_runner(core: Any) -> None:
+    count, depths, _ = watched_loop()
+    code = count.__code__
+    resume = loop_resume(code)
+    core.own_resume_code(code, resume)
+    go_on = functools.partial(core.make_continuation, core.CodeRef(resume))
+    start = breaking_piece(code, ["n"], False, lambda b: b.load_const(go_on))
+    handle = core.Handle()
+    core.add_entry(handle, code, core.Entry(None, start, takes_inputs=False, is_whole=False, payload=None))
+    assert core.CompiledCallable(handle, count)(5) == 4
+    assert len(depths) == 5
