@@ -300,6 +300,18 @@ ZOO = [
 ]
 
 
+def fields(output: Any) -> dict[str, Any]:
+    """What a model returns, as a dict: of its items, or of its elements by number."""
+    if isinstance(output, dict):
+        return dict(output)
+    return dict(enumerate(output)) if isinstance(output, tuple) else {"output": output}
+
+
+def loss_of(output: Any) -> Tensor:
+    """The loss in what a model returns: its item `loss`, or the second element of a tuple."""
+    return output[1] if isinstance(output, tuple) else output["loss"]
+
+
 def by_name(name: str) -> ZooModel:
     """The model called `name`."""
     return next(model for model in ZOO if model.name == name)
