@@ -269,12 +269,13 @@ class _BreakPoint:
         return name
 
     def _stage_stack(self) -> None:
-        handled = list(self.frame.handling)
         for position, value in enumerate(self._below):
-            name = f".s{position}"
+            name = f".b{position}"
             if isinstance(value, PreviousException):
-                self.items.append(StackItem.EXC)
-                self.names.append(self._stage(f".e{position}", handled.pop(0)))
+                # Once taken back it is only an entry that the unwinding stack drops.
+                self.items.append(StackItem.EXC if value.is_active else StackItem.VALUE)
+                left = value.exception if value.is_active else ConstantValue(None)
+                self.names.append(self._stage(f".e{position}", left))
             elif isinstance(value, RaisedAt):
                 self.items.append(StackItem.LASTI)
                 self.builder.load_const(value.unit)

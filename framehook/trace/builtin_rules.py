@@ -10,6 +10,7 @@ import math
 import operator
 import sys
 import types
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +18,6 @@ from framehook import _C
 from framehook.guards.guard import Check
 from framehook.source import Source
 from framehook.trace import operators
-from framehook.trace.classes import new_instance
 from framehook.values.base import (
     CONSTANT_TYPES,
     ConstantValue,
@@ -724,6 +724,13 @@ def call_object(tr: Any, value: ObjectValue, args: Sequence[Value], kwargs: dict
         assert value.source is not None
         tr.guard(value.source, Check.IDENTITY, value.obj)
         return _getter(tr, isinstance(value.obj, operator.itemgetter), keys, args[0])
+    if isinstance(value.obj, weakref.ReferenceType) and value.cls is weakref.ReferenceType:
+        assert value.source is not None
+        tr.guard(value.source, Check.IDENTITY, value.obj)
+        referent = value.obj()
+        if referent is None:
+            return ConstantValue(None)
+        return tr.wrap(referent, tr.absolute(referent, None))  # type: ignore[no-any-return]
     if not hasattr(value.cls, "__call__"):
         tr.throw(TypeError, f"'{value.cls.__name__}' object is not callable")
     tr.graph_break("call", f"{value.describe()} is called: its __call__ is C code")
@@ -855,4 +862,4 @@ def import_module(tr: Any, name: str, from_names: Value, level: Value) -> Value:
     return tr.wrap(modules[target], place.item(target))  # type: ignore[no-any-return]
 
 
-__all__ = ["BuiltinMethod", "RULES", "new_instance"]
+__all__ = ["RULES", "BuiltinMethod"]

@@ -123,7 +123,7 @@ def make_instance(tr: Any, value: ClassValue, args: Sequence[Value], kwargs: dic
             fn = tr.wrap(new, fn.source.member("__func__"))
         instance = tr.call(fn, [value, *args], kwargs).realize(tr)
     else:
-        instance = new_instance(tr, cls, args, kwargs)
+        instance = new_instance(tr, cls, new, args)
     if not issubclass(instance.python_type(), cls):
         return instance
     init = tr.class_attr(cls, "__init__")
@@ -144,9 +144,8 @@ def make_instance(tr: Any, value: ClassValue, args: Sequence[Value], kwargs: dic
     return instance
 
 
-def new_instance(tr: Any, cls: type, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-    """`cls.__new__` where that is C code."""
-    new = tr.class_attr(cls, "__new__")
+def new_instance(tr: Any, cls: type, new: Any, args: Sequence[Value]) -> Value:
+    """`new(cls, *args)` where `new` is the `__new__` of a builtin class."""
     if issubclass(cls, BaseException):
         return ExceptionValue(cls, list(args))
     if new is object.__new__:

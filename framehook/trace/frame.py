@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from types import CodeType, TracebackType
-from typing import Any
-
 from framehook.bytecode.decode import decode
 from framehook.bytecode.instruction import Instruction
 from framehook.values.base import Value
@@ -70,13 +68,14 @@ class Frame:
 
 
 class PreviousException(Value):
-    """What PUSH_EXC_INFO leaves on the stack: the exception that was being handled before."""
+    """What PUSH_EXC_INFO leaves on the stack: the exception state of before, until POP_EXCEPT takes it back."""
 
-    __slots__ = ("outer",)
+    __slots__ = ("exception", "is_active")
 
-    def __init__(self, outer: Any) -> None:
+    def __init__(self, exception: Value) -> None:
         self.source = None
-        self.outer = outer
+        self.exception = exception  # the one being handled
+        self.is_active = True
 
 
 class RaisedAt(Value):

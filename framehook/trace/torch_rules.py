@@ -174,6 +174,7 @@ for _fn in (
     *(torch.is_autocast_cpu_enabled, torch.get_autocast_gpu_dtype, torch.get_autocast_cpu_dtype),
     *(torch.is_deterministic_algorithms_warn_only_enabled, torch.is_anomaly_enabled),
     *(torch.cuda.is_available, torch.cuda.is_initialized, torch._C._is_torch_function_enabled),
+    *(torch._C._is_torch_function_mode_enabled, torch._C._is_torch_function_all_disabled),
     *(torch.finfo, torch.iinfo, torch.device, torch.Size, torch.amp.is_autocast_available),
     *(torch._C._is_autocast_available, torch._C._get_privateuse1_backend_name, torch._C._len_torch_function_stack),
     *(torch.cuda.is_bf16_supported, torch.backends.mps.is_available, torch._C._has_mkldnn),
@@ -243,7 +244,7 @@ def call_real(tr: Any, fn: Any, value: Value, args: Sequence[Value], kwargs: dic
     if isinstance(fn, types.BuiltinFunctionType) and fn.__name__ == "__new__" and args:
         cls = args[0].realize(tr)
         if isinstance(cls, ClassValue):
-            return new_instance(tr, cls.fn, args[1:], kwargs)
+            return new_instance(tr, cls.fn, fn, args[1:])
     bound = getattr(fn, "__self__", None)
     if bound in (str, bytes, int, float) or (isinstance(bound, type) and bound.__module__ == "torch"):
         return fold_plain(tr, fn, args, kwargs)

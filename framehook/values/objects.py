@@ -696,6 +696,9 @@ class ModuleObjectValue(Value):
         if name in namespace:
             found = self.read[name] = tr.lazy(namespace[name], self.source.attr(name))
             return found
+        if self.module.__name__ == "torch._VF":
+            # A module object that looks everything up among torch's operations.
+            return tr.constant_object(getattr(self.module, name))
         if type(self.module) is not types.ModuleType or "__getattr__" in namespace:
             tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is made on demand")
         if hasattr(types.ModuleType, name):

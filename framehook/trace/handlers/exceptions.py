@@ -12,13 +12,13 @@ from framehook.values.sequences import TupleValue
 
 def _push_exc_info(tr: Any, frame: Any, inst: Any) -> None:
     exception = frame.pop()
-    frame.push(PreviousException(None))
+    frame.push(PreviousException(exception))
     frame.push(exception)
     frame.handling.append(exception)
 
 
 def _pop_except(tr: Any, frame: Any, inst: Any) -> None:
-    frame.pop()
+    frame.pop().is_active = False
     frame.handling.pop()
 
 
