@@ -457,13 +457,9 @@ struct OrderedNodeLayout {
 };
 
 struct OrderedDictLayout {
-  PyDictObject dict;
-  OrderedNodeLayout** fast_nodes;
-  Py_ssize_t fast_nodes_size;
-  void* resize_sentinel;
-  size_t state;
-  OrderedNodeLayout* first;
-  OrderedNodeLayout* last;
+    PyDictObject dict;
+    OrderedNodeLayout* first;
+    OrderedNodeLayout* last;
 };
 
 }  // namespace

@@ -138,6 +138,15 @@ class GuardProgram:
     def failure(
         self, slots: tuple[Any, ...], globals: dict[str, Any], builtins: dict[str, Any], closure: object, /
     ) -> tuple[int, Any] | None: ...
+    def measure(
+        self,
+        slots: tuple[Any, ...],
+        globals: dict[str, Any],
+        builtins: dict[str, Any],
+        closure: object,
+        rounds: int = 1000,
+        /,
+    ) -> float: ...
     @property
     def size(self) -> int: ...
     @property

@@ -7,8 +7,9 @@ to people, and the recompile reason.  Objects that a guard names are held weakly
 from __future__ import annotations
 
 import enum
+import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -43,17 +44,39 @@ class Check(enum.Enum):
     ENVIRONMENT = "environment"  # (name, str value or None): os.environ item; source is None
 
 
+def _getter(obj: object) -> Callable[[], object]:
+    """A call that returns `obj`, or None once it has died, and keeps it alive only where there is no other way."""
+    try:
+        return weakref.ref(obj)
+    except TypeError:
+        pass
+    if type(obj) is tuple and all(isinstance(item, type) for item in obj):
+        # The MRO or the bases of a class: the tuple would keep the class alive.  Who asks gets an equal one.
+        classes = [weakref.ref(cls) for cls in obj]
+
+        def bases() -> object:
+            found = tuple(get() for get in classes)
+            return None if any(cls is None for cls in found) else found
+
+        return bases
+    if type(obj) is dict:
+        name = obj.get("__name__")
+        module = sys.modules.get(name) if type(name) is str else None
+        if module is not None and getattr(module, "__dict__", None) is obj:
+            # The namespace of a module lives with it.
+            owner = weakref.ref(module)
+            return lambda: getattr(owner(), "__dict__", None)
+    return lambda: obj
+
+
 class WeakIdentity:
     """An object held weakly where a weak reference exists; equal when the object is the same."""
 
-    __slots__ = ("_get", "address", "description")
+    __slots__ = ("_get", "address")
 
     def __init__(self, obj: object) -> None:
         self.address = id(obj)
-        try:
-            self._get: Any = weakref.ref(obj)
-        except TypeError:
-            self._get = lambda: obj
+        self._get = _getter(obj)
 
     def get(self) -> object:
         """The object, or None when it has died."""

@@ -231,12 +231,16 @@ class _Lowering:
                 return
             constant = cls
         elif check is Check.IDENTITY:
-            constant = self.weak(constant, index)
             source = guard.source
             if isinstance(source, MemberSource) and source.key in ("__mro__", "__bases__"):
                 # The classes, each held weakly: keeping the tuple would keep them alive.
-                node.checks.append((index, "ITEMS_ARE", constant))
+                classes = constant.get()
+                if classes is None:
+                    self.dead.append(index)
+                else:
+                    node.checks.append((index, "ITEMS_ARE", classes))
                 return
+            constant = self.weak(constant, index)
         elif check is Check.TENSOR:
             constant = (self.weak(constant.cls, index), *constant[1:])
         elif check is Check.KEYS:
