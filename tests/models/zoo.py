@@ -152,6 +152,7 @@ def vit(layers: int = 2, hidden: int = 32, heads: int = 4) -> nn.Module:
             image_size=32,
             patch_size=8,
             num_labels=10,
+            problem_type="single_label_classification",  # else the first call writes it, and the second recompiles
         )
     )
 
@@ -167,6 +168,7 @@ def resnet(layers: int = 1, hidden: int = 8) -> nn.Module:
             depths=[layers, layers],
             layer_type="basic",
             num_labels=10,
+            problem_type="single_label_classification",  # else the first call writes it, and the second recompiles
         )
     )
 
