@@ -3,7 +3,13 @@
 The public names, and nothing else.
 """
 
-from framehook import native as _native  # first: says so if the extension does not fit  # isort: skip
+import gc as _gc
+
+# What an import makes stays: a collection in the middle of it would only walk all of torch's objects.
+_collects = _gc.isenabled()
+_gc.disable()
+
+from framehook import native as _native  # noqa: F401  first: it says so when the extension does not fit
 from framehook import backends, errors, events, testing
 from framehook.api import capture, compile, reset, stats
 from framehook.config import config
@@ -25,6 +31,9 @@ from framehook.errors import (
     UnknownBackendError,
 )
 from framehook.observe.logs import set_logs
+
+if _collects:
+    _gc.enable()
 
 __version__ = "0.1.0"
 
