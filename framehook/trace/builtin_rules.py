@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import collections
 import functools
+import inspect
 import itertools
 import math
 import operator
@@ -685,6 +686,29 @@ def _partial_parts(tr: Any, value: ObjectValue) -> tuple[list[Value], dict[str, 
 @positional(0)
 def _object(tr: Any) -> Value:
     return ObjectValue(object, None)
+
+
+@rule(inspect.signature)
+def _signature(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    fn = args[0].realize(tr)
+    is_bound = isinstance(fn, BoundMethodValue)
+    target = fn.fn.realize(tr) if isinstance(fn, BoundMethodValue) else fn
+    if kwargs or len(args) != 1 or not isinstance(target, FunctionValue):
+        tr.graph_break("call", f"the signature of {fn.describe()} is asked for")
+    tr.guard(target.source.member("__code__"), Check.IDENTITY, target.fn.__code__)
+    tr.guard(target.source.member("__defaults__"), Check.IDENTITY, target.fn.__defaults__)
+    tr.guard(target.source.member("__kwdefaults__"), Check.IDENTITY, target.fn.__kwdefaults__)
+    for name in ("__wrapped__", "__signature__", "__text_signature__"):
+        if name in target.fn.__dict__:
+            tr.graph_break("call", f"the signature of the wrapper {fn.describe()} is asked for")
+        tr.guard(target.source.instance_dict(), Check.NO_KEY, name)
+    found = inspect.signature(target.fn)
+    parameters = list(found.parameters.values())[int(is_bound) :]
+    value = ObjectValue(inspect.Signature, None)
+    value.attrs["_parameters"] = DictValue(
+        {each.name: (ConstantValue(each.name), ConstantValue(each)) for each in parameters}
+    )
+    return value
 
 
 @rule(print)

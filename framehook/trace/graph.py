@@ -86,10 +86,6 @@ class GraphBuilder:
         result = self.run(target, fake_args, fake_kwargs, method)
         if result is not None and is_constant(result):
             return tr.from_plain(result)  # type: ignore[attr-defined, no-any-return]
-        if isinstance(result, torch.Tensor):
-            known = self._by_fake.get(id(result))
-            if known is not None and known.node in fx_args and method and not target.endswith("_"):
-                return known  # x.contiguous(), x.to(same): the very object comes back
         node = self.graph.create_node(
             "call_method" if method else "call_function", target, tuple(fx_args), fx_kwargs
         )
@@ -120,10 +116,12 @@ class GraphBuilder:
     def wrap_result(self, tr: Tracer, node: torch.fx.Node, result: Any) -> Value:
         """Make values of what an operation gave."""
         if isinstance(result, torch.Tensor):
+            node.meta["example_value"] = result
             known = self._by_fake.get(id(result))
             if known is not None:
+                # In-place operations, x.contiguous(), x.to(same dtype): the very object comes back.
+                known.node = node
                 return known
-            node.meta["example_value"] = result
             value = TensorValue(node, result, None, None)
             self._by_fake[id(result)] = value
             return value

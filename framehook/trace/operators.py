@@ -263,6 +263,11 @@ def compare(tr: Tracer, op: str, left: Value, right: Value) -> Value:
     )
 
 
+def _compares_in_c(tr: Tracer, value: Value, method: str) -> bool:
+    """Whether a comparison method is a builtin type's own."""
+    return not isinstance(value, ObjectValue) or value.special(tr, method) is None
+
+
 def _unordered(tr: Tracer, value: Value) -> list[Value]:
     return list(value.elements.values()) if isinstance(value, SetValue) else drain(tr, value)
 
@@ -299,6 +304,10 @@ def _compare_sequences(tr: Tracer, op: str, left: SequenceValue, right: Sequence
 def _compare_by_methods(
     tr: Tracer, op: str, left: Value, right: Value, forward: str, reflected: str
 ) -> Value:
+    known_left, a = to_constant(tr, left)
+    known_right, b = to_constant(tr, right)
+    if known_left and known_right and _compares_in_c(tr, left, forward) and _compares_in_c(tr, right, reflected):
+        return ConstantValue(COMPARE[op][0](a, b))  # members of enums that are strings or numbers
     order = [(left, forward, right), (right, reflected, left)]
     left_type, right_type = left.python_type(), right.python_type()
     if left_type is not right_type and issubclass(right_type, left_type):

@@ -71,7 +71,7 @@ def is_operation(fn: Any) -> bool:
     return id(fn) in _operations() or directives.treatment(fn) == "allow_in_graph"
 
 
-_VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
+_VARIABLE_FUNCTIONS = (torch._C._VariableFunctions, torch._C._VariableFunctionsClass)
 
 
 def _is_c_operation(fn: Any) -> bool:
@@ -79,8 +79,7 @@ def _is_c_operation(fn: Any) -> bool:
     if owner is None:
         return False
     return (
-        owner is torch._C._VariableFunctions
-        or owner is _VARIABLE_FUNCTIONS
+        owner in _VARIABLE_FUNCTIONS
         or getattr(owner, "__name__", None) in _OPERATION_OWNERS
     )
 
@@ -94,7 +93,7 @@ _NATIVE_PACKAGES = (
     *("torch.utils.checkpoint", "torch.serialization", "torch.cuda", "torch._higher_order_ops", "torch._tensor_str"),
     *("torch.random", "torch.testing", "torch._subclasses", "torch.masked", "torch.sparse", "torch.nested"),
     *("logging", "warnings", "threading", "importlib", "unittest", "random", "tempfile", "subprocess", "asyncio"),
-    *("concurrent", "multiprocessing", "socket", "ctypes", "numpy", "traceback", "linecache", "inspect", "pdb"),
+    *("concurrent", "multiprocessing", "socket", "ctypes", "numpy", "traceback", "linecache", "pdb"),
     *("bdb", "gc", "weakref", "atexit", "signal", "pickle", "copyreg", "shutil", "pathlib", "json", "time"),
     "framehook",
 )

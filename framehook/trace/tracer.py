@@ -515,8 +515,6 @@ class SymbolicTracer:
 
     def set_grad_enabled(self, is_enabled: bool) -> None:
         """Grad mode from here on, while tracing, in the graph and after it."""
-        if torch.is_grad_enabled() == is_enabled:
-            return
         torch._C._set_grad_enabled(is_enabled)
         self.builder.state_call(torch._C._set_grad_enabled, is_enabled)
         if is_enabled and not self.grad_was_enabled:

@@ -37,39 +37,44 @@ def _build_const_key_map(tr: Any, frame: Any, inst: Any) -> None:
     frame.push(result)
 
 
+def _target(tr: Any, frame: Any, inst: Any) -> Any:
+    """The container that is being filled; after a graph break it comes from outside."""
+    return frame.stack[-inst.arg].realize(tr)
+
+
 def _list_append(tr: Any, frame: Any, inst: Any) -> None:
     item = frame.pop()
-    frame.stack[-inst.arg].items.append(item)
+    _target(tr, frame, inst).call_method(tr, "append", [item], {})
 
 
 def _set_add(tr: Any, frame: Any, inst: Any) -> None:
     item = frame.pop()
-    frame.stack[-inst.arg].call_method(tr, "add", [item], {})
+    _target(tr, frame, inst).call_method(tr, "add", [item], {})
 
 
 def _map_add(tr: Any, frame: Any, inst: Any) -> None:
     value, key = frame.pop(), frame.pop()
-    frame.stack[-inst.arg].set_item(tr, key, value)
+    _target(tr, frame, inst).set_item(tr, key, value)
 
 
 def _list_extend(tr: Any, frame: Any, inst: Any) -> None:
     iterable = frame.pop()
-    frame.stack[-inst.arg].items.extend(drain(tr, iterable))
+    _target(tr, frame, inst).call_method(tr, "extend", [ListValue(drain(tr, iterable))], {})
 
 
 def _set_update(tr: Any, frame: Any, inst: Any) -> None:
     iterable = frame.pop()
-    frame.stack[-inst.arg].call_method(tr, "update", [iterable], {})
+    _target(tr, frame, inst).call_method(tr, "update", [iterable], {})
 
 
 def _dict_update(tr: Any, frame: Any, inst: Any) -> None:
     other = frame.pop()
-    frame.stack[-inst.arg].update_from(tr, other)
+    _target(tr, frame, inst).update_from(tr, other)
 
 
 def _dict_merge(tr: Any, frame: Any, inst: Any) -> None:
     other = frame.pop().realize(tr)
-    target = frame.stack[-inst.arg]
+    target = _target(tr, frame, inst)
     mapping = DictValue()
     mapping.update_from(tr, other)
     for known, (key, value) in mapping.items.items():
