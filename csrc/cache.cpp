@@ -11,10 +11,14 @@ namespace framehook {
 
 static const char* state_name(State state) {
     switch (state) {
-        case State::active: return "active";
-        case State::skip: return "skip";
-        case State::skip_recursive: return "skip_recursive";
-        case State::frozen: return "frozen";
+        case State::active:
+            return "active";
+        case State::skip:
+            return "skip";
+        case State::skip_recursive:
+            return "skip_recursive";
+        case State::frozen:
+            return "frozen";
     }
     return "active";
 }
@@ -26,16 +30,21 @@ static bool state_from_name(const char* name, State* state) {
             return true;
         }
     }
-    PyErr_Format(PyExc_ValueError, "unknown state '%s': expected active, skip, skip_recursive or frozen", name);
+    PyErr_Format(PyExc_ValueError, "unknown state '%s': expected active, skip, skip_recursive or frozen",
+                 name);
     return false;
 }
 
 static const char* kind_name(Kind kind) {
     switch (kind) {
-        case Kind::unknown: return "unknown";
-        case Kind::candidate: return "candidate";
-        case Kind::excluded: return "excluded";
-        case Kind::generated: return "generated";
+        case Kind::unknown:
+            return "unknown";
+        case Kind::candidate:
+            return "candidate";
+        case Kind::excluded:
+            return "excluded";
+        case Kind::generated:
+            return "generated";
     }
     return "unknown";
 }
@@ -130,8 +139,8 @@ static bool entry_is_valid(EntryObject* entry) {
 
 static bool program_holds(PyObject* program, const FrameContext& frame, PyObject* const* slots,
                           Py_ssize_t count, PyObject** inputs) {
-    return guard_program_check(program_of(program), slots, count, frame.globals, frame.builtins, frame.closure,
-                               inputs);
+    return guard_program_check(program_of(program), slots, count, frame.globals, frame.builtins,
+                               frame.closure, inputs);
 }
 
 bool entry_holds(EntryObject* entry, const FrameContext& frame, PyObject* const* slots, Py_ssize_t count,
@@ -139,7 +148,8 @@ bool entry_holds(EntryObject* entry, const FrameContext& frame, PyObject* const*
     if (entry->code == nullptr) return false;
     PyObject* inputs = nullptr;
     Py_INCREF(entry);  // a fallback guard may run Python that removes it
-    bool holds = entry->discriminator == nullptr || program_holds(entry->discriminator, frame, slots, count, &inputs);
+    bool holds =
+        entry->discriminator == nullptr || program_holds(entry->discriminator, frame, slots, count, &inputs);
     Py_CLEAR(inputs);
     if (holds && entry->guards != nullptr) holds = program_holds(entry->guards, frame, slots, count, &inputs);
     if (!holds) {
@@ -164,7 +174,8 @@ static void remove_dead_entries(HandleCache* cache) {
 
 bool find_entry(HandleCache* cache, const FrameContext& frame, PyObject* const* slots, Py_ssize_t count,
                 Found* found) {
-    // Python that runs inside a guard (fallbacks only) may change the list; then begin again, but not forever.
+    // Python that runs inside a guard (fallbacks only) may change the list; then begin again, but not
+    // forever.
     for (int attempt = 0; attempt < 4; attempt++) {
         uint64_t changes = cache->changes;
         for (size_t i = 0; i < cache->entries.size() && cache->changes == changes; i++) {
@@ -178,7 +189,8 @@ bool find_entry(HandleCache* cache, const FrameContext& frame, PyObject* const* 
             if (!entry_holds(entry, frame, slots, count, found)) continue;
             if (cache->changes == changes && cache->entries.size() > 1) {
                 auto begin = cache->entries.begin();
-                std::rotate(begin, begin + static_cast<std::ptrdiff_t>(i), begin + static_cast<std::ptrdiff_t>(i) + 1);
+                std::rotate(begin, begin + static_cast<std::ptrdiff_t>(i),
+                            begin + static_cast<std::ptrdiff_t>(i) + 1);
                 for (size_t j = i + 1; j < cache->entries.size(); j++) {
                     if (!entry_is_valid(cache->entries[j])) {
                         remove_dead_entries(cache);
@@ -385,20 +397,25 @@ static void entry_dealloc(EntryObject* self) {
     Py_TYPE(self)->tp_free(reinterpret_cast<PyObject*>(self));
 }
 
-static PyObject* entry_get_is_valid(EntryObject* self, void*) { return PyBool_FromLong(entry_is_valid(self)); }
+static PyObject* entry_get_is_valid(EntryObject* self, void*) {
+    return PyBool_FromLong(entry_is_valid(self));
+}
 
 static PyObject* entry_get_key_code(EntryObject* self, void*) {
-    PyObject* code = self->cache == nullptr ? Py_None : reinterpret_cast<PyObject*>(self->cache->record->code);
+    PyObject* code =
+        self->cache == nullptr ? Py_None : reinterpret_cast<PyObject*>(self->cache->record->code);
     Py_INCREF(code);
     return code;
 }
 
 static PyMemberDef entry_members[] = {
     {"guards", T_OBJECT, offsetof(EntryObject, guards), READONLY, "the guard program, or None"},
-    {"discriminator", T_OBJECT, offsetof(EntryObject, discriminator), READONLY, "guards checked first, or None"},
+    {"discriminator", T_OBJECT, offsetof(EntryObject, discriminator), READONLY,
+     "guards checked first, or None"},
     {"code", T_OBJECT, offsetof(EntryObject, code), READONLY, "generated code with a flattened signature"},
     {"payload", T_OBJECT, offsetof(EntryObject, payload), 0, "whatever the engine keeps with the entry"},
-    {"takes_inputs", T_BOOL, offsetof(EntryObject, takes_inputs), READONLY, "called with a list of graph inputs"},
+    {"takes_inputs", T_BOOL, offsetof(EntryObject, takes_inputs), READONLY,
+     "called with a list of graph inputs"},
     {"is_whole", T_BOOL, offsetof(EntryObject, is_whole), READONLY, "runs to a result without native code"},
     {"hits", T_ULONGLONG, offsetof(EntryObject, hits), READONLY, "number of hits"},
     {"last_hit_lookup", T_ULONGLONG, offsetof(EntryObject, last_hit_lookup), READONLY,
@@ -416,7 +433,8 @@ static PyGetSetDef entry_getset[] = {
 
 PyTypeObject EntryType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
-// ---- functions of the module -------------------------------------------------------------------------------
+// ---- functions of the module
+// -------------------------------------------------------------------------------
 
 static HandleObject* as_handle(PyObject* object) {
     if (object == Py_None) return nullptr;
@@ -433,8 +451,9 @@ static PyObject* add_entry(PyObject*, PyObject* args, PyObject* kwargs) {
     PyCodeObject* code;
     EntryObject* entry;
     PyObject* discriminator = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O!|O:add_entry", const_cast<char**>(names), &HandleType,
-                                     &handle, &PyCode_Type, &code, &EntryType, &entry, &discriminator)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O!|O:add_entry", const_cast<char**>(names),
+                                     &HandleType, &handle, &PyCode_Type, &code, &EntryType, &entry,
+                                     &discriminator)) {
         return nullptr;
     }
     if (entry->cache != nullptr) {
@@ -472,8 +491,8 @@ static PyObject* mark(PyObject*, PyObject* args, PyObject* kwargs) {
     PyCodeObject* code;
     PyObject* handle_or_none;
     const char *name, *reason = "";
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!Os|s:mark", const_cast<char**>(names), &PyCode_Type, &code,
-                                     &handle_or_none, &name, &reason)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!Os|s:mark", const_cast<char**>(names), &PyCode_Type,
+                                     &code, &handle_or_none, &name, &reason)) {
         return nullptr;
     }
     State state;
@@ -613,8 +632,9 @@ static PyObject* code_record_info(PyObject*, PyObject* argument) {
         }
         Py_DECREF(one);
     }
-    PyObject* resume = record->resume_codes == nullptr ? PyList_New(0)
-                                                       : PyList_GetSlice(record->resume_codes, 0, PY_SSIZE_T_MAX);
+    PyObject* resume = record->resume_codes == nullptr
+                           ? PyList_New(0)
+                           : PyList_GetSlice(record->resume_codes, 0, PY_SSIZE_T_MAX);
     if (resume == nullptr) {
         Py_DECREF(handles);
         return nullptr;
@@ -677,9 +697,11 @@ PyMethodDef cache_functions[] = {
     {"code_record_info", code_record_info, METH_O,
      "code_record_info(code) -> dict | None\n\nWhat is recorded on a code object."},
     {"record_entries", with_keywords(record_entries), METH_VARARGS | METH_KEYWORDS,
-     "record_entries(code, handle) -> list[Entry]\n\nLive entries of a handle for a code object, last used first."},
+     "record_entries(code, handle) -> list[Entry]\n\nLive entries of a handle for a code object, last used "
+     "first."},
     {"record_counters", with_keywords(record_counters), METH_VARARGS | METH_KEYWORDS,
-     "record_counters(code, handle) -> dict[str, int]\n\nLookups, hits and misses of a handle for a code object."},
+     "record_counters(code, handle) -> dict[str, int]\n\nLookups, hits and misses of a handle for a code "
+     "object."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -688,7 +710,8 @@ int init_cache(PyObject* module) {
 
     PyTypeObject& h = HandleType;
     h.tp_name = "framehook._C.Handle";
-    h.tp_doc = "One compile() or capture(): owns its entries; when it dies they are gone from all code objects.";
+    h.tp_doc =
+        "One compile() or capture(): owns its entries; when it dies they are gone from all code objects.";
     h.tp_basicsize = sizeof(HandleObject);
     h.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
     h.tp_new = handle_new;

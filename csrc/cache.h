@@ -35,15 +35,13 @@ struct Counters {
 };
 
 struct HandleObject {
-    PyObject_HEAD
-    PyObject* weak_references;
+    PyObject_HEAD PyObject* weak_references;
     std::vector<HandleCache*>* caches;
     Counters counters;
 };
 
 struct EntryObject {
-    PyObject_HEAD
-    PyObject* weak_references;
+    PyObject_HEAD PyObject* weak_references;
     PyObject* guards;  // GuardProgram, or NULL: always holds
     PyObject* discriminator;
     PyCodeObject* code;
@@ -108,8 +106,10 @@ extern PyTypeObject EntryType;
 // Number of argument slots: positional, keyword-only, *args, **kwargs.
 int argument_slots(PyCodeObject* code);
 
-inline CodeRecord* existing_record(PyCodeObject* code) { return static_cast<CodeRecord*>(code_slot(code)); }
-CodeRecord* record_of(PyCodeObject* code);  // made if needed; NULL with an exception
+inline CodeRecord* existing_record(PyCodeObject* code) {
+    return static_cast<CodeRecord*>(code_slot(code));
+}
+CodeRecord* record_of(PyCodeObject* code);                        // made if needed; NULL with an exception
 HandleCache* cache_of(CodeRecord* record, HandleObject* handle);  // made if needed
 
 // Whether one entry holds; fills `found` with new references if so.

@@ -10,8 +10,7 @@ namespace framehook {
 // ---- CompiledCallable ------------------------------------------------------------------------------------
 
 struct CompiledCallableObject {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    PyObject_HEAD vectorcallfunc vectorcall;
     PyObject* target;            // what the user gave
     PyFunctionObject* function;  // the Python function behind it, or NULL
     PyObject* self;              // first argument of a bound method, or NULL
@@ -24,7 +23,7 @@ static PyTypeObject CompiledCallableType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 // The argument slots of a call, with a counted reference in each.
 class BoundArguments {
-   public:
+  public:
     explicit BoundArguments(CodeRecord* record) : code_(record->code), count_(record->slot_count) {
         if (count_ > slots_on_stack) slots_ = new PyObject*[static_cast<size_t>(count_)];
         for (Py_ssize_t i = 0; i < count_; i++) slots_[i] = nullptr;
@@ -50,7 +49,7 @@ class BoundArguments {
         return false;
     }
 
-   private:
+  private:
     static constexpr Py_ssize_t slots_on_stack = 64;
 
     int named() const { return code_->co_argcount + code_->co_kwonlyargcount; }
@@ -137,7 +136,9 @@ class BoundArguments {
     PyObject** slots_ = on_stack_;
 };
 
-static bool is_looked_up(State state) { return state == State::active || state == State::frozen; }
+static bool is_looked_up(State state) {
+    return state == State::active || state == State::frozen;
+}
 
 // The Python function that a call runs and the first argument that it adds.  References are borrowed.
 struct Callee {
@@ -145,8 +146,8 @@ struct Callee {
     PyObject* self;
 };
 
-// A module or another object with a Python `__call__`: looked up in its class at each call, as the interpreter
-// does, because somebody may have put another one there.
+// A module or another object with a Python `__call__`: looked up in its class at each call, as the
+// interpreter does, because somebody may have put another one there.
 static Callee callee_of(CompiledCallableObject* self) {
     if (self->function != nullptr) return {self->function, self->self};
     static PyObject* call_name = PyUnicode_InternFromString("__call__");
@@ -156,8 +157,9 @@ static Callee callee_of(CompiledCallableObject* self) {
 }
 
 // Runs a whole entry without the hook.  False: nothing was run.
-static bool run_directly(CompiledCallableObject* self, const Callee& callee, CodeRecord* record, HandleCache* cache,
-                         PyObject* const* args, Py_ssize_t positional, PyObject* keywords, PyObject** result) {
+static bool run_directly(CompiledCallableObject* self, const Callee& callee, CodeRecord* record,
+                         HandleCache* cache, PyObject* const* args, Py_ssize_t positional, PyObject* keywords,
+                         PyObject** result) {
     PyFunctionObject* function = callee.function;
     BoundArguments bound(record);
     if (!bound.bind(function, callee.self, args, positional, keywords)) return false;
@@ -190,8 +192,8 @@ static Next try_entries(CompiledCallableObject* self, const Callee& callee, PyOb
     auto* code = reinterpret_cast<PyCodeObject*>(callee.function->func_code);
     CodeRecord* record = existing_record(code);
     HandleCache* cache = record == nullptr ? nullptr : record->find(self->handle);
-    if (cache != nullptr && cache->whole_entries > 0 && is_looked_up(record->state) && is_looked_up(cache->state) &&
-        !frame_is_observed(PyThreadState_Get(), code)) {
+    if (cache != nullptr && cache->whole_entries > 0 && is_looked_up(record->state) &&
+        is_looked_up(cache->state) && !frame_is_observed(PyThreadState_Get(), code)) {
         Py_INCREF(code);
         bool done = run_directly(self, callee, record, cache, args, positional, keywords, result);
         Py_DECREF(code);
@@ -237,8 +239,8 @@ static PyObject* call_compiled(PyObject* callable, PyObject* const* args, size_t
 static PyObject* compiled_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     static const char* names[] = {"handle", "fn", nullptr};
     PyObject *handle, *target;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O:CompiledCallable", const_cast<char**>(names), &HandleType,
-                                     &handle, &target)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O:CompiledCallable", const_cast<char**>(names),
+                                     &HandleType, &handle, &target)) {
         return nullptr;
     }
     if (!PyCallable_Check(target)) {
@@ -267,7 +269,9 @@ static PyObject* compiled_new(PyTypeObject* type, PyObject* args, PyObject* kwar
     return reinterpret_cast<PyObject*>(self);
 }
 
-static int compiled_init(PyObject*, PyObject*, PyObject*) { return 0; }  // all is done in compiled_new
+static int compiled_init(PyObject*, PyObject*, PyObject*) {
+    return 0;
+}  // all is done in compiled_new
 
 static int compiled_traverse(CompiledCallableObject* self, visitproc visit, void* arg) {
     Py_VISIT(self->target);
@@ -298,7 +302,8 @@ static int compiled_clear(CompiledCallableObject* self) {
 static bool binds_as_method(PyObject* target);
 
 static PyObject* compiled_get(PyObject* self, PyObject* instance, PyObject*) {
-    if (instance != nullptr && instance != Py_None && binds_as_method(self)) return PyMethod_New(self, instance);
+    if (instance != nullptr && instance != Py_None && binds_as_method(self))
+        return PyMethod_New(self, instance);
     Py_INCREF(self);
     return self;
 }
@@ -328,7 +333,8 @@ static PyMethodDef compiled_methods[] = {
 
 static PyMemberDef compiled_members[] = {
     {"fn", T_OBJECT, offsetof(CompiledCallableObject, target), READONLY, "what was given to be compiled"},
-    {"handle", T_OBJECT, offsetof(CompiledCallableObject, handle), READONLY, "the handle that owns the entries"},
+    {"handle", T_OBJECT, offsetof(CompiledCallableObject, handle), READONLY,
+     "the handle that owns the entries"},
     {nullptr, 0, 0, 0, nullptr},
 };
 
@@ -337,11 +343,11 @@ static PyGetSetDef dict_getset[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
-// ---- GraphCallable -----------------------------------------------------------------------------------------
+// ---- GraphCallable
+// -----------------------------------------------------------------------------------------
 
 struct GraphCallableObject {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    PyObject_HEAD vectorcallfunc vectorcall;
     PyObject* function;
     PyObject* name;
     PyObject* weak_references;
@@ -368,8 +374,8 @@ static PyObject* call_graph(PyObject* callable, PyObject* const* args, size_t na
     }
     PyObject* result = call_graph_function(self, args[0]);
     if (result != nullptr && !PyTuple_Check(result) && !PyList_Check(result)) {
-        PyErr_Format(PyExc_TypeError, "compiled graph %U returned %.200s instead of a list or tuple", self->name,
-                     Py_TYPE(result)->tp_name);
+        PyErr_Format(PyExc_TypeError, "compiled graph %U returned %.200s instead of a list or tuple",
+                     self->name, Py_TYPE(result)->tp_name);
         Py_CLEAR(result);
     }
     if (result == nullptr && !self->mutates) mark_graph_failure(this_thread);
@@ -432,11 +438,11 @@ static PyMemberDef graph_members[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 
-// ---- DisabledCallable ----------------------------------------------------------------------------------------
+// ---- DisabledCallable
+// ----------------------------------------------------------------------------------------
 
 struct DisabledCallableObject {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    PyObject_HEAD vectorcallfunc vectorcall;
     PyObject* target;
     PyObject* dict;
     PyObject* weak_references;
@@ -446,13 +452,15 @@ static PyTypeObject DisabledCallableType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 static PyObject* call_disabled(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* keywords) {
     CaptureOff off;
-    return PyObject_Vectorcall(reinterpret_cast<DisabledCallableObject*>(callable)->target, args, nargsf, keywords);
+    return PyObject_Vectorcall(reinterpret_cast<DisabledCallableObject*>(callable)->target, args, nargsf,
+                               keywords);
 }
 
 static PyObject* disabled_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     static const char* names[] = {"fn", nullptr};
     PyObject* target;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:DisabledCallable", const_cast<char**>(names), &target)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:DisabledCallable", const_cast<char**>(names),
+                                     &target)) {
         return nullptr;
     }
     if (!PyCallable_Check(target)) {
@@ -495,9 +503,11 @@ static PyMemberDef disabled_members[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 
-// ---- the types -------------------------------------------------------------------------------------------------
+// ---- the types
+// -------------------------------------------------------------------------------------------------
 
-// A wrapper binds to an instance if what it wraps would: a function does, a bound method or an object does not.
+// A wrapper binds to an instance if what it wraps would: a function does, a bound method or an object does
+// not.
 static bool binds_as_method(PyObject* callable) {
     for (;;) {
         if (PyFunction_Check(callable)) return true;
@@ -536,7 +546,8 @@ int init_callable(PyObject* module) {
 
     PyTypeObject& g = GraphCallableType;
     g.tp_name = "framehook._C.GraphCallable";
-    g.tp_doc = "GraphCallable(fn, boxed, mutates, name)\n--\n\nA compiled graph, called with one list of inputs.";
+    g.tp_doc =
+        "GraphCallable(fn, boxed, mutates, name)\n--\n\nA compiled graph, called with one list of inputs.";
     g.tp_basicsize = sizeof(GraphCallableObject);
     g.tp_flags = flags;
     g.tp_new = graph_new;

@@ -9,8 +9,8 @@
 #if PY_VERSION_HEX >= 0x030c0000
 // 3.12: the monitors of sys.monitoring live in the interpreter state, which only this header describes; it
 // redefines a macro of the public headers as a function.
-#undef _PyGC_FINALIZED
-#include "internal/pycore_interp.h"
+#    undef _PyGC_FINALIZED
+#    include "internal/pycore_interp.h"
 #endif
 #include "internal/pycore_code.h"
 #include "internal/pycore_frame.h"
@@ -44,7 +44,9 @@ bool frame_is_plain_call(Frame* frame) {
     return frame->owner == FRAME_OWNED_BY_THREAD && frame->f_locals == nullptr;
 }
 
-bool frame_belongs_to_generator(Frame* frame) { return frame->owner == FRAME_OWNED_BY_GENERATOR; }
+bool frame_belongs_to_generator(Frame* frame) {
+    return frame->owner == FRAME_OWNED_BY_GENERATOR;
+}
 
 #if PY_VERSION_HEX >= 0x030c0000
 // 3.12 counts C recursion apart from Python recursion, and an evaluation called from C takes this many units
@@ -86,8 +88,8 @@ static bool make_clearing_code() {
     Py_DECREF(empty);
     if (replace == nullptr) return false;
     PyObject* none = Py_None;
-    PyObject* keywords =
-        Py_BuildValue("{s:y#,s:(O),s:i}", "co_code", bytes, Py_ssize_t{2}, "co_consts", none, "co_stacksize", 1);
+    PyObject* keywords = Py_BuildValue("{s:y#,s:(O),s:i}", "co_code", bytes, Py_ssize_t{2}, "co_consts", none,
+                                       "co_stacksize", 1);
     PyObject* arguments = PyTuple_New(0);
     PyObject* code = nullptr;
     if (keywords != nullptr && arguments != nullptr) code = PyObject_Call(replace, arguments, keywords);
@@ -106,13 +108,13 @@ bool finish_unrun_frame(PyThreadState* ts, Frame* frame) {
     PyObject* exception = PyErr_GetRaisedException();
     PyCodeObject* original = frame_code(frame);
     Py_INCREF(clearing_code);
-#if PY_VERSION_HEX >= 0x030d0000
+#    if PY_VERSION_HEX >= 0x030d0000
     frame->f_executable = reinterpret_cast<PyObject*>(clearing_code);
     frame->instr_ptr = _PyCode_CODE(clearing_code);  // 3.13: points at the next instruction
-#else
+#    else
     frame->f_code = clearing_code;
     frame->prev_instr = _PyCode_CODE(clearing_code) - 1;  // 3.12: points before the next instruction
-#endif
+#    endif
     // Room for the recursion checks of the interpreter, so that clearing cannot fail.
     ts->py_recursion_remaining += 1;
     PyObject* none = evaluate_frame_by(_PyEval_EvalFrameDefault, ts, frame, 0);
@@ -171,13 +173,13 @@ bool monitoring_sees(PyThreadState* ts, PyCodeObject* code) {
 
 // 3.12 (PEP 689) gave the co_extra functions their PyUnstable_ names; the old ones are deprecated there.
 #if PY_VERSION_HEX >= 0x030c0000
-#define REQUEST_EXTRA PyUnstable_Eval_RequestCodeExtraIndex
-#define GET_EXTRA PyUnstable_Code_GetExtra
-#define SET_EXTRA PyUnstable_Code_SetExtra
+#    define REQUEST_EXTRA PyUnstable_Eval_RequestCodeExtraIndex
+#    define GET_EXTRA PyUnstable_Code_GetExtra
+#    define SET_EXTRA PyUnstable_Code_SetExtra
 #else
-#define REQUEST_EXTRA _PyEval_RequestCodeExtraIndex
-#define GET_EXTRA _PyCode_GetExtra
-#define SET_EXTRA _PyCode_SetExtra
+#    define REQUEST_EXTRA _PyEval_RequestCodeExtraIndex
+#    define GET_EXTRA _PyCode_GetExtra
+#    define SET_EXTRA _PyCode_SetExtra
 #endif
 
 static Py_ssize_t extra_index = -1;
@@ -244,7 +246,8 @@ PyObject* weak_target(PyObject* reference) {
 #endif
 }
 
-// ---- functions and types -----------------------------------------------------------------------------------
+// ---- functions and types
+// -----------------------------------------------------------------------------------
 
 PyObject* new_function(PyCodeObject* code, PyObject* globals, PyObject* builtins, PyObject* closure) {
     PyObject* function = PyFunction_New(reinterpret_cast<PyObject*>(code), globals);
@@ -270,7 +273,8 @@ void restore_vectorcall(PyTypeObject* subtype) {
     }
 }
 
-// ---- instance dicts ------------------------------------------------------------------------------------------
+// ---- instance dicts
+// ------------------------------------------------------------------------------------------
 
 PyObject* existing_instance_dict(PyObject* object) {
     PyTypeObject* type = Py_TYPE(object);
@@ -302,64 +306,64 @@ bool init_cpython() {
 // ---- Dicts, types and members, as guard programs read them --------------------------------------
 
 // Exported by CPython on all versions; 3.13 moved its declaration to an internal header.
-extern "C" PyAPI_FUNC(int) _PySet_NextEntry(PyObject* set, Py_ssize_t* position, PyObject** key,
-                                            Py_hash_t* hash);
+extern "C" PyAPI_FUNC(int)
+    _PySet_NextEntry(PyObject* set, Py_ssize_t* position, PyObject** key, Py_hash_t* hash);
 
 namespace framehook {
 
 bool set_next(PyObject* set, Py_ssize_t* position, PyObject** item, Py_hash_t* hash) {
-  return _PySet_NextEntry(set, position, item, hash) != 0;
+    return _PySet_NextEntry(set, position, item, hash) != 0;
 }
 
 bool is_plain_key(PyObject* key) {
-  PyTypeObject* type = Py_TYPE(key);
-  if (type == &PyUnicode_Type || type == &PyLong_Type || type == &PyBool_Type || type == &PyFloat_Type ||
-      type == &PyBytes_Type || type == &PyComplex_Type || key == Py_None || key == Py_Ellipsis) {
-    return true;
-  }
-  if (type == &PyTuple_Type) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); i++) {
-      if (!is_plain_key(PyTuple_GET_ITEM(key, i))) return false;
+    PyTypeObject* type = Py_TYPE(key);
+    if (type == &PyUnicode_Type || type == &PyLong_Type || type == &PyBool_Type || type == &PyFloat_Type ||
+        type == &PyBytes_Type || type == &PyComplex_Type || key == Py_None || key == Py_Ellipsis) {
+        return true;
     }
-    return true;
-  }
-  if (type == &PyFrozenSet_Type) {
-    Py_ssize_t position = 0;
-    PyObject* item;
-    Py_hash_t hash;
-    while (set_next(key, &position, &item, &hash)) {
-      if (!is_plain_key(item)) return false;
+    if (type == &PyTuple_Type) {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); i++) {
+            if (!is_plain_key(PyTuple_GET_ITEM(key, i))) return false;
+        }
+        return true;
     }
-    return true;
-  }
-  return false;
+    if (type == &PyFrozenSet_Type) {
+        Py_ssize_t position = 0;
+        PyObject* item;
+        Py_hash_t hash;
+        while (set_next(key, &position, &item, &hash)) {
+            if (!is_plain_key(item)) return false;
+        }
+        return true;
+    }
+    return false;
 }
 
 namespace {
 
 // Whether two different key objects of equal hash are equal.
 Lookup keys_equal(PyObject* stored, PyObject* wanted) {
-  if (PyUnicode_CheckExact(stored) && PyUnicode_CheckExact(wanted)) {
-    return PyUnicode_Compare(stored, wanted) == 0 ? Lookup::kFound : Lookup::kAbsent;
-  }
-  if (is_plain_key(stored) && is_plain_key(wanted)) {
-    int equal = PyObject_RichCompareBool(stored, wanted, Py_EQ);
-    if (equal < 0) PyErr_Clear();
-    return equal == 1 ? Lookup::kFound : equal == 0 ? Lookup::kAbsent : Lookup::kUndecided;
-  }
-  // Objects that compare by identity: `object.__eq__`, and classes (their metaclass permitting).
-  if (is_plain_key(wanted) && Py_TYPE(stored)->tp_richcompare == PyBaseObject_Type.tp_richcompare) {
-    return Lookup::kAbsent;
-  }
-  return Lookup::kUndecided;
+    if (PyUnicode_CheckExact(stored) && PyUnicode_CheckExact(wanted)) {
+        return PyUnicode_Compare(stored, wanted) == 0 ? Lookup::kFound : Lookup::kAbsent;
+    }
+    if (is_plain_key(stored) && is_plain_key(wanted)) {
+        int equal = PyObject_RichCompareBool(stored, wanted, Py_EQ);
+        if (equal < 0) PyErr_Clear();
+        return equal == 1 ? Lookup::kFound : equal == 0 ? Lookup::kAbsent : Lookup::kUndecided;
+    }
+    // Objects that compare by identity: `object.__eq__`, and classes (their metaclass permitting).
+    if (is_plain_key(wanted) && Py_TYPE(stored)->tp_richcompare == PyBaseObject_Type.tp_richcompare) {
+        return Lookup::kAbsent;
+    }
+    return Lookup::kUndecided;
 }
 
 Py_ssize_t index_at(const DictKeysLayout* keys, size_t slot) {
-  const char* indices = reinterpret_cast<const char*>(keys + 1);
-  if (keys->log2_size < 8) return reinterpret_cast<const int8_t*>(indices)[slot];
-  if (keys->log2_size < 16) return reinterpret_cast<const int16_t*>(indices)[slot];
-  if (keys->log2_size < 32) return reinterpret_cast<const int32_t*>(indices)[slot];
-  return static_cast<Py_ssize_t>(reinterpret_cast<const int64_t*>(indices)[slot]);
+    const char* indices = reinterpret_cast<const char*>(keys + 1);
+    if (keys->log2_size < 8) return reinterpret_cast<const int8_t*>(indices)[slot];
+    if (keys->log2_size < 16) return reinterpret_cast<const int16_t*>(indices)[slot];
+    if (keys->log2_size < 32) return reinterpret_cast<const int32_t*>(indices)[slot];
+    return static_cast<Py_ssize_t>(reinterpret_cast<const int64_t*>(indices)[slot]);
 }
 
 constexpr Py_ssize_t kEmptySlot = -1;
@@ -368,92 +372,93 @@ constexpr int kPerturbShift = 5;
 }  // namespace
 
 Lookup dict_find_slow(PyDictObject* dict, PyObject* key, Py_hash_t hash, uint32_t* hint, PyObject** value) {
-  auto* keys = reinterpret_cast<DictKeysLayout*>(dict->ma_keys);
-  char* table = reinterpret_cast<char*>(keys + 1) + (size_t{1} << keys->log2_index_bytes);
-  const bool general = keys->kind == kDictKeysGeneral;
-  if (!general && !PyUnicode_CheckExact(key) && is_plain_key(key)) {
-    *value = nullptr;
-    return Lookup::kAbsent;
-  }
-  const size_t mask = (size_t{1} << keys->log2_size) - 1;
-  size_t perturb = static_cast<size_t>(hash);
-  size_t slot = static_cast<size_t>(hash) & mask;
-  for (;;) {
-    Py_ssize_t index = index_at(keys, slot);
-    if (index == kEmptySlot) {
-      *value = nullptr;
-      return Lookup::kAbsent;
-    }
-    if (index >= 0) {
-      PyObject* stored;
-      PyObject* found;
-      bool same_hash;
-      if (general) {
-        auto* entry = reinterpret_cast<DictEntryGeneral*>(table) + index;
-        stored = entry->key;
-        found = entry->value;
-        same_hash = entry->hash == hash;
-      } else {
-        auto* entry = reinterpret_cast<DictEntryUnicode*>(table) + index;
-        stored = entry->key;
-        found = dict->ma_values != nullptr ? dict_split_values(dict)[index] : entry->value;
-        same_hash = stored == key || reinterpret_cast<PyASCIIObject*>(stored)->hash == hash;
-      }
-      Lookup equal = stored == key ? Lookup::kFound : Lookup::kAbsent;
-      if (equal == Lookup::kAbsent && same_hash) equal = keys_equal(stored, key);
-      if (equal == Lookup::kUndecided) {
+    auto* keys = reinterpret_cast<DictKeysLayout*>(dict->ma_keys);
+    char* table = reinterpret_cast<char*>(keys + 1) + (size_t{1} << keys->log2_index_bytes);
+    const bool general = keys->kind == kDictKeysGeneral;
+    if (!general && !PyUnicode_CheckExact(key) && is_plain_key(key)) {
         *value = nullptr;
-        return Lookup::kUndecided;
-      }
-      if (equal == Lookup::kFound) {
-        *hint = index <= static_cast<Py_ssize_t>(UINT32_MAX) ? static_cast<uint32_t>(index) : UINT32_MAX;
-        *value = found;
-        return found != nullptr ? Lookup::kFound : Lookup::kAbsent;
-      }
+        return Lookup::kAbsent;
     }
-    perturb >>= kPerturbShift;
-    slot = (slot * 5 + perturb + 1) & mask;
-  }
+    const size_t mask = (size_t{1} << keys->log2_size) - 1;
+    size_t perturb = static_cast<size_t>(hash);
+    size_t slot = static_cast<size_t>(hash) & mask;
+    for (;;) {
+        Py_ssize_t index = index_at(keys, slot);
+        if (index == kEmptySlot) {
+            *value = nullptr;
+            return Lookup::kAbsent;
+        }
+        if (index >= 0) {
+            PyObject* stored;
+            PyObject* found;
+            bool same_hash;
+            if (general) {
+                auto* entry = reinterpret_cast<DictEntryGeneral*>(table) + index;
+                stored = entry->key;
+                found = entry->value;
+                same_hash = entry->hash == hash;
+            } else {
+                auto* entry = reinterpret_cast<DictEntryUnicode*>(table) + index;
+                stored = entry->key;
+                found = dict->ma_values != nullptr ? dict_split_values(dict)[index] : entry->value;
+                same_hash = stored == key || reinterpret_cast<PyASCIIObject*>(stored)->hash == hash;
+            }
+            Lookup equal = stored == key ? Lookup::kFound : Lookup::kAbsent;
+            if (equal == Lookup::kAbsent && same_hash) equal = keys_equal(stored, key);
+            if (equal == Lookup::kUndecided) {
+                *value = nullptr;
+                return Lookup::kUndecided;
+            }
+            if (equal == Lookup::kFound) {
+                *hint =
+                    index <= static_cast<Py_ssize_t>(UINT32_MAX) ? static_cast<uint32_t>(index) : UINT32_MAX;
+                *value = found;
+                return found != nullptr ? Lookup::kFound : Lookup::kAbsent;
+            }
+        }
+        perturb >>= kPerturbShift;
+        slot = (slot * 5 + perturb + 1) & mask;
+    }
 }
 
 void type_assign_version(PyObject* type) {
 #if PY_VERSION_HEX >= 0x030C0000
-  PyUnstable_Type_AssignVersionTag(reinterpret_cast<PyTypeObject*>(type));
+    PyUnstable_Type_AssignVersionTag(reinterpret_cast<PyTypeObject*>(type));
 #else
-  // 3.11 assigns one only as a side effect of a lookup.  No key of a class dict has this name's hash by
-  // chance, so no foreign `__eq__` is called.
-  static PyObject* name = PyUnicode_InternFromString("__framehook_version__");
-  if (name != nullptr) _PyType_Lookup(reinterpret_cast<PyTypeObject*>(type), name);
+    // 3.11 assigns one only as a side effect of a lookup.  No key of a class dict has this name's hash by
+    // chance, so no foreign `__eq__` is called.
+    static PyObject* name = PyUnicode_InternFromString("__framehook_version__");
+    if (name != nullptr) _PyType_Lookup(reinterpret_cast<PyTypeObject*>(type), name);
 #endif
 }
 
 Lookup type_find(PyObject* type, PyObject* name, Py_hash_t hash, PyObject** value) {
-  *value = nullptr;
-  PyObject* mro = reinterpret_cast<PyTypeObject*>(type)->tp_mro;
-  if (mro == nullptr) return Lookup::kUndecided;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); i++) {
-    PyObject* base = PyTuple_GET_ITEM(mro, i);
+    *value = nullptr;
+    PyObject* mro = reinterpret_cast<PyTypeObject*>(type)->tp_mro;
+    if (mro == nullptr) return Lookup::kUndecided;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); i++) {
+        PyObject* base = PyTuple_GET_ITEM(mro, i);
 #if PY_VERSION_HEX >= 0x030C0000
-    PyObject* dict = instance_dict(base);
+        PyObject* dict = instance_dict(base);
 #else
-    PyObject* dict = reinterpret_cast<PyTypeObject*>(base)->tp_dict;
+        PyObject* dict = reinterpret_cast<PyTypeObject*>(base)->tp_dict;
 #endif
-    if (dict == nullptr) return Lookup::kUndecided;
-    uint32_t hint = UINT32_MAX;
-    Lookup found = dict_find(dict, name, hash, &hint, value);
-    if (found != Lookup::kAbsent) return found;
-  }
-  return Lookup::kAbsent;
+        if (dict == nullptr) return Lookup::kUndecided;
+        uint32_t hint = UINT32_MAX;
+        Lookup found = dict_find(dict, name, hash, &hint, value);
+        if (found != Lookup::kAbsent) return found;
+    }
+    return Lookup::kAbsent;
 }
 
 namespace {
 
 // Head of `struct _odictobject` and `struct _odictnode` (Objects/odictobject.c), the same in 3.11 to 3.13.
 struct OrderedNodeLayout {
-  PyObject* key;
-  Py_hash_t hash;
-  OrderedNodeLayout* next;
-  OrderedNodeLayout* previous;
+    PyObject* key;
+    Py_hash_t hash;
+    OrderedNodeLayout* next;
+    OrderedNodeLayout* previous;
 };
 
 struct OrderedDictLayout {
@@ -465,19 +470,19 @@ struct OrderedDictLayout {
 }  // namespace
 
 DictKeyWalk::DictKeyWalk(PyObject* dict) : dict_(dict), is_ordered_(PyODict_Check(dict)) {
-  if (is_ordered_) node_ = reinterpret_cast<OrderedDictLayout*>(dict)->first;
+    if (is_ordered_) node_ = reinterpret_cast<OrderedDictLayout*>(dict)->first;
 }
 
 PyObject* DictKeyWalk::next() {
-  if (is_ordered_) {
-    auto* node = static_cast<OrderedNodeLayout*>(node_);
-    if (node == nullptr) return nullptr;
-    node_ = node->next;
-    return node->key;
-  }
-  PyObject* key = nullptr;
-  PyObject* value = nullptr;
-  return PyDict_Next(dict_, &position_, &key, &value) ? key : nullptr;
+    if (is_ordered_) {
+        auto* node = static_cast<OrderedNodeLayout*>(node_);
+        if (node == nullptr) return nullptr;
+        node_ = node->next;
+        return node->key;
+    }
+    PyObject* key = nullptr;
+    PyObject* value = nullptr;
+    return PyDict_Next(dict_, &position_, &key, &value) ? key : nullptr;
 }
 
 }  // namespace framehook

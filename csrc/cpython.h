@@ -13,11 +13,11 @@
 
 // 3.14 rewrote frames (stack references), dropped RETURN_CONST and dict versions: another port of this file.
 #if PY_VERSION_HEX < 0x030b0000 || PY_VERSION_HEX >= 0x030e0000
-#error "framehook supports CPython 3.11, 3.12 and 3.13"
+#    error "framehook supports CPython 3.11, 3.12 and 3.13"
 #endif
 // 3.13 can be built without the GIL; the assumption above does not hold there.
 #ifdef Py_GIL_DISABLED
-#error "framehook needs a CPython with the GIL"
+#    error "framehook needs a CPython with the GIL"
 #endif
 
 namespace framehook {
@@ -88,7 +88,8 @@ void restore_exception(PyObject* exception);
 // What a weak reference points at, as a new reference; NULL without an exception once it is dead.
 PyObject* weak_target(PyObject* reference);
 
-// ---- functions and types -----------------------------------------------------------------------------------
+// ---- functions and types
+// -----------------------------------------------------------------------------------
 
 // A new function from code; its builtins are `builtins`, whatever globals["__builtins__"] says now.
 PyObject* new_function(PyCodeObject* code, PyObject* globals, PyObject* builtins, PyObject* closure);
@@ -97,8 +98,9 @@ void restore_vectorcall(PyTypeObject* subtype);
 
 bool init_cpython();
 
-// ---- dict versions -----------------------------------------------------------------------------------------
-// A version proves only that this dict holds the same objects under the same keys.
+// ---- dict versions
+// ----------------------------------------------------------------------------------------- A version proves
+// only that this dict holds the same objects under the same keys.
 
 #pragma GCC diagnostic push
 // 3.12 marks ma_version_tag as deprecated (it is gone in 3.14); up to 3.13 it is kept up to date.
@@ -127,7 +129,8 @@ inline bool dict_version_is_reliable(PyObject* dict) {
 #endif
 }
 
-// ---- instance dicts ------------------------------------------------------------------------------------------
+// ---- instance dicts
+// ------------------------------------------------------------------------------------------
 
 // The `__dict__` of `object` as it is now (borrowed), or NULL: no dict, or none made yet (attributes kept as
 // inline values).  Makes nothing, so nothing is left behind.
@@ -146,34 +149,34 @@ namespace framehook {
 // Layout of `struct _dictkeysobject` (pycore_dict.h); the same in 3.11, 3.12 and 3.13 with the GIL.
 // The index table follows, then the entries.
 struct DictKeysLayout {
-  Py_ssize_t refcount;
-  uint8_t log2_size;
-  uint8_t log2_index_bytes;
-  uint8_t kind;
-  uint32_t version;
-  Py_ssize_t usable;
-  Py_ssize_t entry_count;
+    Py_ssize_t refcount;
+    uint8_t log2_size;
+    uint8_t log2_index_bytes;
+    uint8_t kind;
+    uint32_t version;
+    Py_ssize_t usable;
+    Py_ssize_t entry_count;
 };
 static_assert(sizeof(DictKeysLayout) == 32);
 constexpr uint8_t kDictKeysGeneral = 0;  // entries carry their hash; otherwise all keys are exact str
 
 struct DictEntryGeneral {
-  Py_hash_t hash;
-  PyObject* key;
-  PyObject* value;
+    Py_hash_t hash;
+    PyObject* key;
+    PyObject* value;
 };
 
 struct DictEntryUnicode {
-  PyObject* key;
-  PyObject* value;
+    PyObject* key;
+    PyObject* value;
 };
 
 // Values of a split table.  3.13 put four bytes of bookkeeping in front of the pointers.
 inline PyObject* const* dict_split_values(PyDictObject* dict) {
 #if PY_VERSION_HEX >= 0x030D0000
-  return reinterpret_cast<PyObject* const*>(reinterpret_cast<char*>(dict->ma_values) + sizeof(PyObject*));
+    return reinterpret_cast<PyObject* const*>(reinterpret_cast<char*>(dict->ma_values) + sizeof(PyObject*));
 #else
-  return reinterpret_cast<PyObject* const*>(dict->ma_values);
+    return reinterpret_cast<PyObject* const*>(dict->ma_values);
 #endif
 }
 
@@ -187,47 +190,49 @@ enum class Lookup { kFound, kAbsent, kUndecided };
 Lookup dict_find_slow(PyDictObject* dict, PyObject* key, Py_hash_t hash, uint32_t* hint, PyObject** value);
 
 inline Lookup dict_find(PyObject* dict, PyObject* key, Py_hash_t hash, uint32_t* hint, PyObject** value) {
-  auto* d = reinterpret_cast<PyDictObject*>(dict);
-  auto* keys = reinterpret_cast<DictKeysLayout*>(d->ma_keys);
-  if (static_cast<Py_ssize_t>(*hint) < keys->entry_count && keys->kind != kDictKeysGeneral) {
-    auto* entries = reinterpret_cast<DictEntryUnicode*>(reinterpret_cast<char*>(keys + 1) +
-                                                        (size_t{1} << keys->log2_index_bytes));
-    if (entries[*hint].key == key) {
-      *value = d->ma_values != nullptr ? dict_split_values(d)[*hint] : entries[*hint].value;
-      return *value != nullptr ? Lookup::kFound : Lookup::kAbsent;
+    auto* d = reinterpret_cast<PyDictObject*>(dict);
+    auto* keys = reinterpret_cast<DictKeysLayout*>(d->ma_keys);
+    if (static_cast<Py_ssize_t>(*hint) < keys->entry_count && keys->kind != kDictKeysGeneral) {
+        auto* entries = reinterpret_cast<DictEntryUnicode*>(reinterpret_cast<char*>(keys + 1) +
+                                                            (size_t{1} << keys->log2_index_bytes));
+        if (entries[*hint].key == key) {
+            *value = d->ma_values != nullptr ? dict_split_values(d)[*hint] : entries[*hint].value;
+            return *value != nullptr ? Lookup::kFound : Lookup::kAbsent;
+        }
     }
-  }
-  return dict_find_slow(d, key, hash, hint, value);
+    return dict_find_slow(d, key, hash, hint, value);
 }
 
 // The instance dict of an object, borrowed, or null.  Values kept outside of a dict are made into one
 // (as reading `obj.__dict__` does), which allocates: the garbage collector must be off on 3.11.
 inline PyObject* instance_dict(PyObject* object) {
-  PyTypeObject* type = Py_TYPE(object);
+    PyTypeObject* type = Py_TYPE(object);
 #if PY_VERSION_HEX >= 0x030C0000
-  // 3.12: static built-in types keep their dict per interpreter, `tp_dict` may be null.
-  if (PyType_Check(object)) {
-    PyObject* dict = PyType_GetDict(reinterpret_cast<PyTypeObject*>(object));
-    Py_XDECREF(dict);  // the type keeps it
-    return dict;
-  }
+    // 3.12: static built-in types keep their dict per interpreter, `tp_dict` may be null.
+    if (PyType_Check(object)) {
+        PyObject* dict = PyType_GetDict(reinterpret_cast<PyTypeObject*>(object));
+        Py_XDECREF(dict);  // the type keeps it
+        return dict;
+    }
 #endif
-  if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
+    if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
 #if PY_VERSION_HEX >= 0x030D0000 || PY_VERSION_HEX < 0x030C0000
-    PyObject* dict = reinterpret_cast<PyObject**>(object)[-3];
-    if (dict != nullptr) return dict;
+        PyObject* dict = reinterpret_cast<PyObject**>(object)[-3];
+        if (dict != nullptr) return dict;
 #else
-    // 3.12: one word for both; its lowest bit says that it holds values, not a dict.
-    uintptr_t word = reinterpret_cast<uintptr_t*>(object)[-3];
-    if (word != 0 && (word & 1) == 0) return reinterpret_cast<PyObject*>(word);
+        // 3.12: one word for both; its lowest bit says that it holds values, not a dict.
+        uintptr_t word = reinterpret_cast<uintptr_t*>(object)[-3];
+        if (word != 0 && (word & 1) == 0) return reinterpret_cast<PyObject*>(word);
 #endif
-  }
-  PyObject** place = _PyObject_GetDictPtr(object);
-  return place != nullptr ? *place : nullptr;
+    }
+    PyObject** place = _PyObject_GetDictPtr(object);
+    return place != nullptr ? *place : nullptr;
 }
 
 // The bases of a class as its `__bases__` shows them, borrowed.
-inline PyObject* type_bases(PyObject* type) { return reinterpret_cast<PyTypeObject*>(type)->tp_bases; }
+inline PyObject* type_bases(PyObject* type) {
+    return reinterpret_cast<PyTypeObject*>(type)->tp_bases;
+}
 
 // Iterates over a set; `*item` is borrowed.
 bool set_next(PyObject* set, Py_ssize_t* position, PyObject** item, Py_hash_t* hash);
@@ -235,22 +240,22 @@ bool set_next(PyObject* set, Py_ssize_t* position, PyObject** item, Py_hash_t* h
 // 3.13 deprecated the call that returns a borrowed reference.
 inline bool weakref_is_dead(PyObject* reference) {
 #if PY_VERSION_HEX >= 0x030D0000
-  PyObject* object = nullptr;
-  if (PyWeakref_GetRef(reference, &object) < 0) PyErr_Clear();
-  Py_XDECREF(object);
-  return object == nullptr;
+    PyObject* object = nullptr;
+    if (PyWeakref_GetRef(reference, &object) < 0) PyErr_Clear();
+    Py_XDECREF(object);
+    return object == nullptr;
 #else
-  return PyWeakref_GetObject(reference) == Py_None;
+    return PyWeakref_GetObject(reference) == Py_None;
 #endif
 }
 
 // The version of a type and all of its bases; 0 when it has none (just modified, or tags ran out).
 inline uint32_t type_version(PyObject* type) {
-  auto* t = reinterpret_cast<PyTypeObject*>(type);
+    auto* t = reinterpret_cast<PyTypeObject*>(type);
 #if PY_VERSION_HEX < 0x030D0000
-  if ((t->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) == 0) return 0;
+    if ((t->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) == 0) return 0;
 #endif
-  return t->tp_version_tag;
+    return t->tp_version_tag;
 }
 
 // Asks CPython to give a type a version again after it was modified.  Runs no Python.
@@ -261,36 +266,36 @@ Lookup type_find(PyObject* type, PyObject* name, Py_hash_t hash, PyObject** valu
 
 // Walks the keys of a dict in the order a person sees: OrderedDict keeps its own order in a linked list.
 class DictKeyWalk {
- public:
-  explicit DictKeyWalk(PyObject* dict);
-  // The next key, borrowed, or null at the end.
-  PyObject* next();
+  public:
+    explicit DictKeyWalk(PyObject* dict);
+    // The next key, borrowed, or null at the end.
+    PyObject* next();
 
- private:
-  PyObject* dict_;
-  Py_ssize_t position_ = 0;
-  void* node_ = nullptr;
-  bool is_ordered_;
+  private:
+    PyObject* dict_;
+    Py_ssize_t position_ = 0;
+    void* node_ = nullptr;
+    bool is_ordered_;
 };
 
 // The garbage collector runs finalizers, that is Python, inside an allocation on 3.11.  Since 3.12 it runs
 // only between bytecodes.
 class NoCollection {
- public:
+  public:
 #if PY_VERSION_HEX < 0x030C0000
-  NoCollection() : was_enabled_(PyGC_Disable()) {}
-  ~NoCollection() {
-    if (was_enabled_) PyGC_Enable();
-  }
+    NoCollection() : was_enabled_(PyGC_Disable()) {}
+    ~NoCollection() {
+        if (was_enabled_) PyGC_Enable();
+    }
 
- private:
-  int was_enabled_;
+  private:
+    int was_enabled_;
 #else
-  NoCollection() {}
-  ~NoCollection() {}
+    NoCollection() {}
+    ~NoCollection() {}
 #endif
-  NoCollection(const NoCollection&) = delete;
-  NoCollection& operator=(const NoCollection&) = delete;
+    NoCollection(const NoCollection&) = delete;
+    NoCollection& operator=(const NoCollection&) = delete;
 };
 
 }  // namespace framehook

@@ -20,9 +20,9 @@ long captures_entered = 0;
 
 static PyObject* evaluate_frame(PyThreadState* ts, Frame* frame, int throwflag);
 
-// What stood below us each time we put ourselves on top.  Usually one: CPython's own evaluation.  More only if
-// somebody installed a function above ours and left it there; that one probably chains to us, so when we go on
-// top of it again, the frames it hands down must go to the function below that.
+// What stood below us each time we put ourselves on top.  Usually one: CPython's own evaluation.  More only
+// if somebody installed a function above ours and left it there; that one probably chains to us, so when we
+// go on top of it again, the frames it hands down must go to the function below that.
 static constexpr int chain_limit = 16;
 static _PyFrameEvalFunction chain[chain_limit];
 static int chain_length = 0;
@@ -32,7 +32,9 @@ static _PyFrameEvalFunction chained_at(int level) {
     return index >= 0 ? chain[index] : _PyEval_EvalFrameDefault;
 }
 
-static bool hook_is_on_top() { return current_eval_function() == evaluate_frame; }
+static bool hook_is_on_top() {
+    return current_eval_function() == evaluate_frame;
+}
 
 static void install_hook() {
     _PyFrameEvalFunction current = current_eval_function();
@@ -52,7 +54,8 @@ static void remove_hook() {
     if (chain_length > 0) chain_length--;
 }
 
-// ---- capture off, per thread -------------------------------------------------------------------------------
+// ---- capture off, per thread
+// -------------------------------------------------------------------------------
 
 // How many of the contexts counted in captures_on were entered on this thread.  Shared with the tokens, which
 // may be closed on another thread.
@@ -61,8 +64,8 @@ static thread_local std::shared_ptr<long> entered_here;
 void begin_capture_off() {
     ThreadRoom& room = this_thread;
     if (room.off_depth++ > 0 || captures_on == 0) return;
-    // With any evaluation function set, CPython stops inlining Python calls, and the tracer and compiled graphs
-    // are Python.  If no other thread needs the hook, take it out for as long as capture is off here.
+    // With any evaluation function set, CPython stops inlining Python calls, and the tracer and compiled
+    // graphs are Python.  If no other thread needs the hook, take it out for as long as capture is off here.
     if (entered_here != nullptr && *entered_here == captures_on && hook_is_on_top()) {
         remove_hook();
         room.hook_is_suspended = true;
@@ -76,13 +79,13 @@ void end_capture_off() {
     if (captures_on > 0) install_hook();
 }
 
-// ---- capture on, per context -------------------------------------------------------------------------------
+// ---- capture on, per context
+// -------------------------------------------------------------------------------
 
 // What the context variable holds.  Contexts are copied (tasks, callbacks), so the end of a capture is marked
 // in the state itself.
 struct CaptureStateObject {
-    PyObject_HEAD
-    HandleObject* handle;  // NULL: nothing is captured in this context
+    PyObject_HEAD HandleObject* handle;  // NULL: nothing is captured in this context
     CaptureStateObject* outer;
     bool has_ended;
 };
@@ -141,8 +144,7 @@ bool context_is_claimed() {
 }
 
 struct CaptureTokenObject {
-    PyObject_HEAD
-    CaptureStateObject* state;  // NULL once closed
+    PyObject_HEAD CaptureStateObject* state;  // NULL once closed
     PyObject* variable_token;
     std::shared_ptr<long>* counted;  // the counter of the thread that entered; NULL without a handle
 };
@@ -198,7 +200,8 @@ void exit_capture(PyObject* object) {
     auto* token = reinterpret_cast<CaptureTokenObject*>(object);
     if (token->state == nullptr) return;
     PyObject* pending = take_exception();
-    // Fails in another context than the one that was entered; the ended state is then ignored where it stands.
+    // Fails in another context than the one that was entered; the ended state is then ignored where it
+    // stands.
     if (PyContextVar_Reset(active_variable, token->variable_token) < 0) PyErr_Clear();
     end_capture(token);
     restore_exception(pending);
@@ -210,11 +213,15 @@ static void capture_token_dealloc(CaptureTokenObject* token) {
     PyObject_Free(token);
 }
 
-// ---- the C stack -------------------------------------------------------------------------------------------
+// ---- the C stack
+// -------------------------------------------------------------------------------------------
 
-// Under the hook each Python call takes C stack.  The last quarter is kept for C code that recurses on its own
-// (CPython's own limit for that counts on it); in the lower half we stop capturing, so that CPython inlines
-// calls again and deep recursion ends as it would have without us.
+// Under the hook each Python call takes C stack.  Once a good part of it is used we stop capturing and step
+// aside, so that CPython inlines calls again and deep recursion ends as it would have without us: more than
+// the recursion limit allows unless the user raised it.  Where the hook has to stay (another thread needs it,
+// a compiled function calls itself) the last quarter is kept for C code that recurses on its own, which
+// CPython's limit for such recursion counts on.
+static constexpr size_t generous_use = size_t{1} << 20;
 static constexpr size_t largest_reserve = size_t{2} << 20;
 static constexpr size_t believable_stack = size_t{256} << 20;
 
@@ -230,7 +237,7 @@ static void read_stack_bounds(ThreadRoom& room) {
     char* high = static_cast<char*>(low) + size;
     size = std::min(size, believable_stack);  // "unlimited" ends wherever the next mapping is
     room.stack_high = high;
-    room.stack_soft = high - size / 2;
+    room.stack_soft = high - std::max(size / 8, std::min(size / 2, generous_use));
     room.stack_hard = high - size + std::min(size / 4, largest_reserve);
 }
 
@@ -246,7 +253,8 @@ void raise_stack_exhausted() {
     PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded: the C stack is used up");
 }
 
-// ---- the evaluation function ---------------------------------------------------------------------------------
+// ---- the evaluation function
+// ---------------------------------------------------------------------------------
 
 // Evaluate as if we were not here.
 static PyObject* pass(PyThreadState* ts, Frame* frame, int throwflag, int level = 0) {
@@ -284,22 +292,28 @@ static bool may_capture(CodeRecord* record, HandleObject* handle) {
     return cache != nullptr && cache->is_root;
 }
 
-static PyObject* evaluate_captured(PyThreadState* ts, Frame* frame, PyCodeObject* code, HandleObject* handle) {
+static PyObject* evaluate_captured(PyThreadState* ts, Frame* frame, PyCodeObject* code,
+                                   HandleObject* handle) {
     CodeRecord* record = record_of(code);
     if (record == nullptr) {
         finish_unrun_frame(ts, frame);
         return nullptr;
     }
     if (!may_capture(record, handle) || !frame_is_plain_call(frame) || frame_is_observed(ts, code)) {
+        // Classifying may have found out that nothing below is to be captured.
+        if (record->state == State::skip_recursive) return pass_with_capture_off(ts, frame, 0);
         return pass(ts, frame, 0);
     }
     FrameView view = view_frame(frame);
     FrameContext context{handle, view.globals, view.builtins, view.closure, view.function};
     PyObject* result = nullptr;
     switch (run_frame(context, record, view.slots, record->slot_count, &result)) {
-        case Outcome::eager: return pass(ts, frame, 0);
-        case Outcome::eager_recursive: return pass_with_capture_off(ts, frame, 0);
-        case Outcome::result: break;
+        case Outcome::eager:
+            return pass(ts, frame, 0);
+        case Outcome::eager_recursive:
+            return pass_with_capture_off(ts, frame, 0);
+        case Outcome::result:
+            break;
     }
     if (!finish_unrun_frame(ts, frame)) Py_CLEAR(result);
     return result;
@@ -329,6 +343,7 @@ static PyObject* evaluate_frame(PyThreadState* ts, Frame* frame, int throwflag) 
         }
         // Generated code is ours: nobody that we chain to has a use for its frames.
         if (record->kind == Kind::generated) return evaluate_frame_by(_PyEval_EvalFrameDefault, ts, frame, 0);
+        if (record->state == State::skip_recursive) return pass_with_capture_off(ts, frame, 0);
         if (record->kind == Kind::excluded && record->caches.empty()) return pass(ts, frame, 0);
         if (record->state == State::skip) return pass(ts, frame, 0);
     }
@@ -346,7 +361,8 @@ static PyObject* evaluate_frame(PyThreadState* ts, Frame* frame, int throwflag) 
     return result;
 }
 
-// ---- functions of the module -----------------------------------------------------------------------------------
+// ---- functions of the module
+// -----------------------------------------------------------------------------------
 
 static PyObject* py_enter_capture(PyObject*, PyObject* handle) {
     if (handle == Py_None) return enter_capture(nullptr);
@@ -359,7 +375,8 @@ static PyObject* py_enter_capture(PyObject*, PyObject* handle) {
 
 static PyObject* py_exit_capture(PyObject*, PyObject* token) {
     if (!Py_IS_TYPE(token, &CaptureTokenType)) {
-        PyErr_Format(PyExc_TypeError, "expected a token of enter_capture(), not %.200s", Py_TYPE(token)->tp_name);
+        PyErr_Format(PyExc_TypeError, "expected a token of enter_capture(), not %.200s",
+                     Py_TYPE(token)->tp_name);
         return nullptr;
     }
     exit_capture(token);
@@ -389,9 +406,13 @@ static PyObject* py_capture_on(PyObject*, PyObject* argument) {
     Py_RETURN_NONE;
 }
 
-static PyObject* py_is_capture_off(PyObject*, PyObject*) { return PyBool_FromLong(this_thread.off_depth > 0); }
+static PyObject* py_is_capture_off(PyObject*, PyObject*) {
+    return PyBool_FromLong(this_thread.off_depth > 0);
+}
 
-static PyObject* py_is_hook_installed(PyObject*, PyObject*) { return PyBool_FromLong(hook_is_on_top()); }
+static PyObject* py_is_hook_installed(PyObject*, PyObject*) {
+    return PyBool_FromLong(hook_is_on_top());
+}
 
 PyMethodDef hook_functions[] = {
     {"enter_capture", py_enter_capture, METH_O,

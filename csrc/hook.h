@@ -1,4 +1,5 @@
-// The evaluation function and what decides whether it acts: contexts with capture on, threads with capture off.
+// The evaluation function and what decides whether it acts: contexts with capture on, threads with capture
+// off.
 #pragma once
 
 #include "cache.h"
@@ -9,9 +10,9 @@ struct ContinuationObject;
 
 // What belongs to one thread.  Only that thread touches it, holding the GIL.
 struct ThreadRoom {
-    int off_depth;               // > 0: our own code runs, nothing is captured
-    bool hook_is_suspended;      // we took the hook out when off_depth left 0
-    bool in_miss_callback;       // never entered twice on one thread
+    int off_depth;           // > 0: our own code runs, nothing is captured
+    bool hook_is_suspended;  // we took the hook out when off_depth left 0
+    bool in_miss_callback;   // never entered twice on one thread
     // The next frame of this code is ours to let pass natively; its values move into the frame.
     PyCodeObject* expected_code;
     ContinuationObject* expected_values;
@@ -51,7 +52,7 @@ void end_capture_off();
 
 // Capture is off on this thread while one of these lives.
 class CaptureOff {
-   public:
+  public:
     CaptureOff() { begin_capture_off(); }
     ~CaptureOff() { end_capture_off(); }
     CaptureOff(const CaptureOff&) = delete;

@@ -24,6 +24,7 @@ PYBIND11_MODULE(_C, module) {
         framehook::init_runner(raw) < 0 || framehook::init_callable(raw) < 0 || init_guard_program(raw) < 0) {
         throw pybind11::error_already_set();
     }
-    module.def("build_info", &build_info,
-               "build_info() -> dict\n\nVersions of Python and torch (None: without) that this was built against.");
+    module.def(
+        "build_info", &build_info,
+        "build_info() -> dict\n\nVersions of Python and torch (None: without) that this was built against.");
 }

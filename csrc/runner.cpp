@@ -12,8 +12,7 @@ namespace framehook {
 // ---- FrameRecord -----------------------------------------------------------------------------------------
 
 struct FrameRecordObject {
-    PyObject_HEAD
-    PyObject* code;
+    PyObject_HEAD PyObject* code;
     PyObject* slots;
     PyObject* globals;
     PyObject* builtins;
@@ -28,7 +27,9 @@ static PyObject* new_reference(PyObject* object) {
     return object;
 }
 
-static PyObject* or_none(PyObject* object) { return new_reference(object == nullptr ? Py_None : object); }
+static PyObject* or_none(PyObject* object) {
+    return new_reference(object == nullptr ? Py_None : object);
+}
 
 static PyObject* make_frame_record(PyTypeObject* type, PyObject* code, PyObject* slots, PyObject* globals,
                                    PyObject* builtins, PyObject* closure, PyObject* function) {
@@ -85,15 +86,16 @@ static PyMemberDef frame_record_members[] = {
     {"globals", T_OBJECT, offsetof(FrameRecordObject, globals), READONLY, "the globals dict"},
     {"builtins", T_OBJECT, offsetof(FrameRecordObject, builtins), READONLY, "the builtins dict"},
     {"closure", T_OBJECT, offsetof(FrameRecordObject, closure), READONLY, "tuple of cells, or None"},
-    {"function", T_OBJECT, offsetof(FrameRecordObject, function), READONLY, "the function, or None if not known"},
+    {"function", T_OBJECT, offsetof(FrameRecordObject, function), READONLY,
+     "the function, or None if not known"},
     {nullptr, 0, 0, 0, nullptr},
 };
 
-// ---- CodeRef -----------------------------------------------------------------------------------------------
+// ---- CodeRef
+// -----------------------------------------------------------------------------------------------
 
 struct CodeRefObject {
-    PyObject_HEAD
-    PyObject* reference;  // weak reference to the code object
+    PyObject_HEAD PyObject* reference;  // weak reference to the code object
 };
 
 static PyTypeObject CodeRefType = {PyVarObject_HEAD_INIT(nullptr, 0)};
@@ -101,7 +103,8 @@ static PyTypeObject CodeRefType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 static PyObject* code_ref_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     static const char* names[] = {"code", nullptr};
     PyObject* code;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!:CodeRef", const_cast<char**>(names), &PyCode_Type, &code)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!:CodeRef", const_cast<char**>(names), &PyCode_Type,
+                                     &code)) {
         return nullptr;
     }
     auto* self = reinterpret_cast<CodeRefObject*>(type->tp_alloc(type, 0));
@@ -127,11 +130,14 @@ static PyMethodDef code_ref_methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-// ---- Continuation --------------------------------------------------------------------------------------------
+// ---- Continuation
+// --------------------------------------------------------------------------------------------
 
 static PyTypeObject ContinuationType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
-static bool is_continuation(PyObject* object) { return Py_IS_TYPE(object, &ContinuationType); }
+static bool is_continuation(PyObject* object) {
+    return Py_IS_TYPE(object, &ContinuationType);
+}
 
 static PyObject* make_continuation(PyObject*, PyObject* const* args, Py_ssize_t count) {
     if (count < 1 || !Py_IS_TYPE(args[0], &CodeRefType)) {
@@ -177,7 +183,8 @@ static PyObject* continuation_get_values(ContinuationObject* self, void*) {
 }
 
 static PyMemberDef continuation_members[] = {
-    {"code_ref", T_OBJECT, offsetof(ContinuationObject, code_reference), READONLY, "CodeRef of the resume code"},
+    {"code_ref", T_OBJECT, offsetof(ContinuationObject, code_reference), READONLY,
+     "CodeRef of the resume code"},
     {nullptr, 0, 0, 0, nullptr},
 };
 
@@ -186,7 +193,8 @@ static PyGetSetDef continuation_getset[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
-// ---- callbacks -----------------------------------------------------------------------------------------------
+// ---- callbacks
+// -----------------------------------------------------------------------------------------------
 
 static PyObject* miss_callback = nullptr;
 static PyObject* classify_callback = nullptr;
@@ -232,7 +240,8 @@ static EntryObject* ask_for_entry(const FrameContext& frame, CodeRecord* record,
         Py_DECREF(frame_record);
         Py_DECREF(callback);
     }
-    if (answer == nullptr || PyObject_TypeCheck(answer, &EntryType)) return reinterpret_cast<EntryObject*>(answer);
+    if (answer == nullptr || PyObject_TypeCheck(answer, &EntryType))
+        return reinterpret_cast<EntryObject*>(answer);
     if (answer != Py_None) {
         PyErr_Format(PyExc_TypeError, "the miss callback must return an Entry or None, not %.200s",
                      Py_TYPE(answer)->tp_name);
@@ -241,11 +250,13 @@ static EntryObject* ask_for_entry(const FrameContext& frame, CodeRecord* record,
     return nullptr;
 }
 
-// ---- running one entry -----------------------------------------------------------------------------------------
+// ---- running one entry
+// -----------------------------------------------------------------------------------------
 
 static PyObject* function_of(EntryObject* entry, const FrameContext& frame) {
     // A closure belongs to one call; keeping it would keep what its cells hold.
-    if (frame.closure != nullptr) return new_function(entry->code, frame.globals, frame.builtins, frame.closure);
+    if (frame.closure != nullptr)
+        return new_function(entry->code, frame.globals, frame.builtins, frame.closure);
     if (entry->function != nullptr) {
         auto* last = reinterpret_cast<PyFunctionObject*>(entry->function);
         if (last->func_globals == frame.globals && last->func_builtins == frame.builtins) {
@@ -262,7 +273,8 @@ static PyObject* function_of(EntryObject* entry, const FrameContext& frame) {
 
 static constexpr Py_ssize_t slots_on_stack = 64;
 
-static PyObject* call_with_inputs(PyObject* function, PyObject* const* slots, Py_ssize_t count, PyObject* inputs) {
+static PyObject* call_with_inputs(PyObject* function, PyObject* const* slots, Py_ssize_t count,
+                                  PyObject* inputs) {
     PyObject* on_stack[slots_on_stack];
     PyObject** arguments = on_stack;
     if (count + 1 > slots_on_stack) {
@@ -326,20 +338,23 @@ static Outcome run_entry(const FrameContext& frame, Found& found, PyObject* cons
     return outcome;
 }
 
-// ---- one frame, or one resume code -------------------------------------------------------------------------------
+// ---- one frame, or one resume code
+// -------------------------------------------------------------------------------
 
 static Outcome eager_outcome(const FrameContext& frame, const CodeRecord* record) {
     frame.handle->counters.eager_frames++;
     const HandleCache* cache = record->find(frame.handle);
-    bool recursive = record->state == State::skip_recursive ||
-                     (cache != nullptr && cache->state == State::skip_recursive);
+    bool recursive =
+        record->state == State::skip_recursive || (cache != nullptr && cache->state == State::skip_recursive);
     return recursive ? Outcome::eager_recursive : Outcome::eager;
 }
 
-static bool is_skipped(State state) { return state == State::skip || state == State::skip_recursive; }
+static bool is_skipped(State state) {
+    return state == State::skip || state == State::skip_recursive;
+}
 
-static Outcome run_once(const FrameContext& frame, CodeRecord* record, PyObject* const* slots, Py_ssize_t count,
-                        PyObject** result) {
+static Outcome run_once(const FrameContext& frame, CodeRecord* record, PyObject* const* slots,
+                        Py_ssize_t count, PyObject** result) {
     HandleCache* cache = cache_of(record, frame.handle);
     if (is_skipped(record->state) || is_skipped(cache->state)) return eager_outcome(frame, record);
     Found found;
@@ -347,7 +362,8 @@ static Outcome run_once(const FrameContext& frame, CodeRecord* record, PyObject*
         count_hit(cache, found.entry);
     } else {
         count_miss(cache);
-        if (record->state == State::frozen || cache->state == State::frozen) return eager_outcome(frame, record);
+        if (record->state == State::frozen || cache->state == State::frozen)
+            return eager_outcome(frame, record);
         EntryObject* entry = ask_for_entry(frame, record, slots, count);
         if (entry == nullptr) {
             *result = nullptr;
@@ -365,9 +381,11 @@ static Outcome run_once(const FrameContext& frame, CodeRecord* record, PyObject*
     return outcome;
 }
 
-// ---- continuations -------------------------------------------------------------------------------------------------
+// ---- continuations
+// -------------------------------------------------------------------------------------------------
 
-static PyObject* run_natively(const FrameContext& frame, PyCodeObject* code, ContinuationObject* continuation) {
+static PyObject* run_natively(const FrameContext& frame, PyCodeObject* code,
+                              ContinuationObject* continuation) {
     PyObject* function = new_function(code, frame.globals, frame.builtins, frame.closure);
     if (function == nullptr) return nullptr;
     ThreadRoom& room = this_thread;
@@ -378,8 +396,8 @@ static PyObject* run_natively(const FrameContext& frame, PyCodeObject* code, Con
         room.expected_code = code;
         room.expected_values = continuation;
     }
-    PyObject* result = PyObject_Vectorcall(function, continuation->values, static_cast<size_t>(Py_SIZE(continuation)),
-                                           nullptr);
+    PyObject* result = PyObject_Vectorcall(function, continuation->values,
+                                           static_cast<size_t>(Py_SIZE(continuation)), nullptr);
     room.expected_code = outer_code;
     room.expected_values = outer_values;
     Py_DECREF(function);
@@ -438,7 +456,8 @@ Outcome run_found(const FrameContext& frame, Found& found, PyObject* const* slot
     return outcome;
 }
 
-// ---- functions of the module -----------------------------------------------------------------------------------------
+// ---- functions of the module
+// -----------------------------------------------------------------------------------------
 
 static PyObject* set_callback(PyObject** place, PyObject* callback) {
     if (callback != Py_None && !PyCallable_Check(callback)) {
@@ -450,7 +469,9 @@ static PyObject* set_callback(PyObject** place, PyObject* callback) {
     return previous == nullptr ? new_reference(Py_None) : previous;
 }
 
-static PyObject* set_miss_callback(PyObject*, PyObject* callback) { return set_callback(&miss_callback, callback); }
+static PyObject* set_miss_callback(PyObject*, PyObject* callback) {
+    return set_callback(&miss_callback, callback);
+}
 
 static PyObject* set_classify_callback(PyObject*, PyObject* callback) {
     return set_callback(&classify_callback, callback);
@@ -463,7 +484,8 @@ PyMethodDef runner_functions[] = {
     {"set_classify_callback", set_classify_callback, METH_O,
      "set_classify_callback(fn) -> previous\n\n"
      "fn(code) -> bool is called once per code object: may its frames be captured?"},
-    {"make_continuation", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(make_continuation)), METH_FASTCALL,
+    {"make_continuation", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(make_continuation)),
+     METH_FASTCALL,
      "make_continuation(code_ref, *values) -> Continuation\n\n"
      "What generated code returns to go on in a resume code with these values in its argument slots."},
     {nullptr, nullptr, 0, nullptr},
@@ -472,7 +494,9 @@ PyMethodDef runner_functions[] = {
 int init_runner(PyObject* module) {
     PyTypeObject& f = FrameRecordType;
     f.tp_name = "framehook._C.FrameRecord";
-    f.tp_doc = "FrameRecord(code, slots, globals, builtins, closure=None, function=None)\n--\n\nA frame about to run.";
+    f.tp_doc =
+        "FrameRecord(code, slots, globals, builtins, closure=None, function=None)\n--\n\nA frame about to "
+        "run.";
     f.tp_basicsize = sizeof(FrameRecordObject);
     f.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
     f.tp_new = frame_record_new;

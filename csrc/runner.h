@@ -6,8 +6,7 @@
 namespace framehook {
 
 struct ContinuationObject {
-    PyObject_VAR_HEAD
-    PyObject* code_reference;
+    PyObject_VAR_HEAD PyObject* code_reference;
     PyObject* values[1];
 };
 
