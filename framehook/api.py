@@ -80,12 +80,31 @@ def _find(module: str | None, qualified_name: str) -> object:
 
 
 @overload
-def compile(fn: F, /, **keywords: Any) -> F: ...
-@overload
-def compile(fn: None = None, /, **keywords: Any) -> Callable[[F], F]: ...
 def compile(
-    fn: Any = None,
-    /,
+    fn_or_module: F,
+    *,
+    backend: str | Callable[..., Any] = ...,
+    fullgraph: bool = ...,
+    dynamic: bool | None = ...,
+    mode: str | None = ...,
+    options: Mapping[str, Any] | None = ...,
+    warmup_calls: int = ...,
+    disable: bool = ...,
+) -> F: ...
+@overload
+def compile(
+    fn_or_module: None = None,
+    *,
+    backend: str | Callable[..., Any] = ...,
+    fullgraph: bool = ...,
+    dynamic: bool | None = ...,
+    mode: str | None = ...,
+    options: Mapping[str, Any] | None = ...,
+    warmup_calls: int = ...,
+    disable: bool = ...,
+) -> Callable[[F], F]: ...
+def compile(
+    fn_or_module: Any = None,
     *,
     backend: str | Callable[..., Any] = "inductor",
     fullgraph: bool = False,
@@ -95,29 +114,28 @@ def compile(
     warmup_calls: int = 0,
     disable: bool = False,
 ) -> Any:
-    """Return `fn` compiled: called like `fn`, with the same result, faster.
+    """Return a function or module compiled: called like the original, with the same result, faster.
 
     Args:
-        fn: a function, lambda, method, any callable, or a `torch.nn.Module`, which gives a module with the same
-            attributes, parameters and class.  Without `fn`, a decorator.
+        fn_or_module: a function, lambda, method, any callable, or a `torch.nn.Module`, which gives a module with
+            the same attributes, parameters and class.  Without it, a decorator.
         backend: a name (`framehook.backends.list()`) or a function `(GraphModule, example_inputs) -> callable`.
         fullgraph: raise `GraphBreakError` where the function cannot become one graph.
         dynamic: None: sizes become symbols once seen to change; True: from the start; False: never.
         mode, options: passed to the backend, with the meaning they have for `torch.compile`.
         warmup_calls: number of calls that run eagerly before compiling.
-        disable: return `fn` itself.
+        disable: return what was given.
 
     Raises:
-        TypeError: when `fn` cannot be called, or an option has the wrong type.
+        TypeError: when it cannot be called, or an option has the wrong type.
         UnknownBackendError: when there is no backend of that name.
         BackendOptionError: when the backend does not know the mode or an option.
     """
-    keywords = {"fullgraph": fullgraph, "dynamic": dynamic, "mode": mode, "options": options}
-    choice = CompileOptions(backend=backend, warmup_calls=warmup_calls, **keywords)
+    choice = CompileOptions(backend, fullgraph, dynamic, mode, options, warmup_calls)
     _compiler(choice)
-    if fn is None:
+    if fn_or_module is None:
         return lambda decorated: _compile(decorated, choice, disable)
-    return _compile(fn, choice, disable)
+    return _compile(fn_or_module, choice, disable)
 
 
 def _compile(fn: Any, options: CompileOptions, disable: bool) -> Any:
@@ -241,8 +259,7 @@ def capture(
     Capture follows the `contextvars` context: it does not reach other threads or tasks, and a task that is started
     inside keeps it.  Keep the capture and enter it for each request: its entries live as long as it does.
     """
-    keywords = {"fullgraph": fullgraph, "dynamic": dynamic, "mode": mode, "options": options}
-    return Capture(CompileOptions(backend=backend, warmup_calls=warmup_calls, **keywords))
+    return Capture(CompileOptions(backend, fullgraph, dynamic, mode, options, warmup_calls))
 
 
 def _handle_of(fn: object) -> Handle:

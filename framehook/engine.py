@@ -64,24 +64,29 @@ def _compile(handle: Handle, state: CodeState, record: _C.FrameRecord) -> _C.Ent
     try:
         clock.time("imports", _first_imports)
         capture = clock.time("trace", lambda: trace.trace_frame(record, handle.options))
-        planned = clock.time("codegen", lambda: codegen.plan(capture))
-        _report_break(handle, state, capture.graph_break)
         if not _is_worth_it(handle, capture):
-            program = lowering.lower(capture.guards, ())
-            policy.remember_eager(state, program)
-            return _end(handle, state, clock, "eager", _too_small(handle, capture))
+            policy.remember_eager(state, lowering.lower(capture.guards, ()))
+            _end(handle, state, clock, "eager", _too_small(handle, capture))
+            return None
+        planned = clock.time("codegen", lambda: codegen.plan(capture))
+        if capture.graph_break is not None:
+            _report_break(handle, state, clock, capture.graph_break)
         run_graph = clock.time("backend", lambda: _run_backend(handle, capture))
         code = clock.time("codegen", lambda: codegen.emit(planned, run_graph))
         entry = clock.time("guards", lambda: _add_entry(handle, state, record, planned, code))
     except trace.Unsupported as unsupported:
-        _report_break(handle, state, unsupported.graph_break)
+        _report_break(handle, state, clock, unsupported.graph_break)
         policy.stay_eager(handle, state, unsupported.graph_break.reason)
-        return _end(handle, state, clock, "eager", unsupported.graph_break.reason)
-    except (GraphBreakError, BackendError) as error:
+        _end(handle, state, clock, "eager", unsupported.graph_break.reason)
+        return None
+    except GraphBreakError:
+        raise
+    except BackendError as error:
         _end(handle, state, clock, "error", str(error))
         raise
     except Exception as error:
-        return _internal_error(handle, state, clock, error)
+        _internal_error(handle, state, clock, error)
+        return None
     outcome = "whole" if capture.graph_break is None else "partial"
     reason = "" if capture.graph_break is None else capture.graph_break.reason
     artifacts = {"graph": capture.graph, "guards": capture.guards, "code": code}
@@ -182,18 +187,22 @@ def _first_imports() -> None:
 
 def _failures(entries: Sequence[_C.Entry], record: _C.FrameRecord) -> tuple[str, ...]:
     """For each entry the guard that failed, in words."""
-    return tuple(words.failure(entry.guards, entry.payload.guards, record) for entry in entries)
+    return tuple(
+        words.failure(entry.guards, entry.payload.guards, record)
+        for entry in entries
+        if entry.guards is not None
+    )
 
 
-def _report_break(handle: Handle, state: CodeState, graph_break: trace.GraphBreak | None) -> None:
+def _report_break(handle: Handle, state: CodeState, clock: _Clock, graph_break: trace.GraphBreak) -> None:
     """Tell of a break; with `fullgraph=True` it is an error."""
-    if graph_break is None:
-        return
     stack = tuple(_whole_line(code, line) for code, line in graph_break.frames)
     places = tuple((place.filename, place.line, place.function) for place in stack)
-    events.emit(events.GraphBreak(handle.serial, *state.place, graph_break.reason, graph_break.hint, places))
+    reason, hint = graph_break.reason, graph_break.hint
+    events.emit(events.GraphBreak(handle.serial, *state.place, reason, hint, places))
     if handle.options.fullgraph:
-        raise GraphBreakError(graph_break.reason, kind=graph_break.kind, stack=stack, hint=graph_break.hint)
+        _end(handle, state, clock, "error", reason)
+        raise GraphBreakError(reason, kind=graph_break.kind, stack=stack, hint=hint) from None
 
 
 def _whole_line(code: CodeType, line: int) -> CodeLocation:

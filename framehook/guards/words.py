@@ -37,10 +37,14 @@ _short.maxtuple = _short.maxlist = 12
 class Record(Protocol):
     """The part of a `FrameRecord` that guards are evaluated on."""
 
-    slots: tuple[Any, ...]
-    globals: dict[str, Any]
-    builtins: dict[str, Any]
-    closure: object
+    @property
+    def slots(self) -> tuple[Any, ...]: ...
+    @property
+    def globals(self) -> dict[str, Any]: ...
+    @property
+    def builtins(self) -> dict[str, Any]: ...
+    @property
+    def closure(self) -> object: ...
 
 
 def line_of(location: tuple[CodeType, int] | None) -> str:

@@ -69,7 +69,7 @@ def check(
     is_module = isinstance(fn, torch.nn.Module)
     eager = copy.deepcopy(fn) if is_module else fn
     inner = copy.deepcopy(fn) if is_module else fn
-    compiled = compile_(inner, backend=counter, fullgraph=fullgraph)
+    compiled: Any = compile_(inner, backend=counter, fullgraph=fullgraph)
     run = None
     for call in range(calls):
         state = _random_state()
@@ -131,7 +131,7 @@ def _backward(value: object, holders: object) -> Any:
     outputs = [each for each in outputs if each.is_floating_point() or each.is_complex()]
     total = sum(each.abs().sum() if each.is_complex() else each.sum() for each in outputs)
     try:
-        torch.as_tensor(total).backward()  # type: ignore[no-untyped-call]
+        torch.as_tensor(total).backward()
     except RuntimeError as error:
         return snapshot(error)
     return snapshot([each.grad for each in _tensors(holders, set()) if each.is_leaf])

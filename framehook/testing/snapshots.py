@@ -86,7 +86,7 @@ def assert_same(actual: Any, expected: Any, *, exact: bool = True, where: str = 
         if actual.properties != expected.properties:
             raise AssertionError(f"{where}: expected {expected.properties}, got {actual.properties}")
         if actual.data is not None and expected.data is not None:
-            tolerance = {"rtol": 0.0, "atol": 0.0} if exact else {}
+            tolerance: dict[str, Any] = {"rtol": 0.0, "atol": 0.0} if exact else {}
             with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
                 torch.testing.assert_close(
                     actual.data,
