@@ -71,17 +71,13 @@ def is_operation(fn: Any) -> bool:
     return id(fn) in _operations() or directives.treatment(fn) == "allow_in_graph"
 
 
-_VARIABLE_FUNCTIONS = (torch._C._VariableFunctions, torch._C._VariableFunctionsClass)
 
 
 def _is_c_operation(fn: Any) -> bool:
-    owner = getattr(fn, "__self__", None)
-    if owner is None:
-        return False
-    return (
-        owner in _VARIABLE_FUNCTIONS
-        or getattr(owner, "__name__", None) in _OPERATION_OWNERS
-    )
+    # The functions of `torch` itself are static methods of this class.
+    if getattr(fn, "__qualname__", "").startswith("_VariableFunctionsClass."):
+        return True
+    return getattr(getattr(fn, "__self__", None), "__name__", None) in _OPERATION_OWNERS
 
 
 # -- what stays native ---------------------------------------------------------------------------------------------
