@@ -1,0 +1,161 @@
+"""Options and the table at the end: medians side by side, and the ratio of the peer to framehook."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks.compilers import EAGER, FRAMEHOOK, PEER, Compiler
+
+#: Title, what a ratio says, and what is asked of it, for each table.
+TABLES = {
+    "dispatch": ("Dispatch: one cached call", "peer / framehook", 10.0),
+    "trace": ("Trace: first call on a new model, warm process", "peer / framehook", 2.0),
+    "cold_start": ("Cold start: a new process", "peer / framehook", None),
+    "inference": ("End to end: inference step with Inductor", "peer / framehook", 0.98),
+    "training": ("End to end: training step with Inductor", "peer / framehook", 0.98),
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("framehook benchmarks")
+    group.addoption("--smoke", action="store_true", help="run everything once and quickly; measure nothing")
+    group.addoption("--page", metavar="PATH", help="write the tables into this Markdown page")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--smoke"):
+        config.option.benchmark_disable = True
+    # The table below says it all.
+    config.option.benchmark_quiet = True
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    # Capturing log records costs each compiler as much as it logs: not what is measured here.
+    session.config.pluginmanager.unregister(name="logging-plugin")
+
+
+@pytest.fixture
+def smoke(request: pytest.FixtureRequest) -> bool:
+    """Whether this run only shows that everything works."""
+    return bool(request.config.getoption("--smoke"))
+
+
+@pytest.fixture(params=[PEER, FRAMEHOOK], ids=lambda compiler: compiler.name)
+def compiler(request: pytest.FixtureRequest) -> Iterator[Compiler]:
+    """The peer and framehook, each starting with nothing compiled."""
+    yield from _fresh(request.param)
+
+
+@pytest.fixture(params=[EAGER, PEER, FRAMEHOOK], ids=lambda compiler: compiler.name)
+def runner(request: pytest.FixtureRequest) -> Iterator[Compiler]:
+    """Eager too."""
+    yield from _fresh(request.param)
+
+
+def _fresh(compiler: Compiler) -> Iterator[Compiler]:
+    torch.compiler.reset()
+    FRAMEHOOK.reset()
+    yield compiler
+    torch.compiler.reset()
+    FRAMEHOOK.reset()
+
+
+@pytest.fixture
+def row(benchmark: Any) -> Callable[..., None]:
+    """Name the table, the row and the column that this benchmark belongs to."""
+
+    def name(table: str, title: str, compiler: Compiler, calls: int = 1, **notes: Any) -> None:
+        benchmark.group = f"{table}: {title}"
+        benchmark.extra_info.update(table=table, row=title, column=compiler.name, calls=calls, **notes)
+
+    return name
+
+
+def _medians(config: pytest.Config) -> dict[str, dict[str, dict[str, float]]]:
+    """Table → row → column → median seconds."""
+    session = getattr(config, "_benchmarksession", None)
+    tables: dict[str, dict[str, dict[str, float]]] = {}
+    for result in getattr(session, "benchmarks", []):
+        info = result.extra_info
+        if "table" in info and result.stats.data:
+            seconds = result.stats.median / info["calls"]
+            tables.setdefault(info["table"], {}).setdefault(info["row"], {})[info["column"]] = seconds
+    return tables
+
+
+def _format(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
+        if seconds * scale >= 1:
+            return f"{seconds * scale:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def _lines(name: str, rows: dict[str, dict[str, float]]) -> list[str]:
+    title, ratio_title, goal = TABLES[name]
+    columns = [c.name for c in (EAGER, PEER, FRAMEHOOK) if any(c.name in cells for cells in rows.values())]
+    wanted = f" (asked: ≥ {goal:g})" if goal else ""
+    lines = [
+        f"### {title}",
+        "",
+        "| | " + " | ".join(columns) + f" | {ratio_title}{wanted} |",
+        "|---" * (len(columns) + 2) + "|",
+    ]
+    for row, cells in rows.items():
+        ratio = ""
+        if PEER.name in cells and FRAMEHOOK.name in cells:
+            value = cells[PEER.name] / cells[FRAMEHOOK.name]
+            ratio = f"{value:.3g}" + (" **below**" if goal and value < goal else "")
+        lines.append(f"| {row} | " + " | ".join(_format(cells.get(c)) for c in columns) + f" | {ratio} |")
+    return lines
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    tables = _medians(config)
+    sections = {name: _lines(name, rows) for name, rows in tables.items()}
+    for lines in sections.values():
+        terminalreporter.write_line("")
+        for line in lines:
+            terminalreporter.write_line(line)
+    page = config.getoption("--page")
+    if page and sections:
+        write_page(Path(page), sections)
+        terminalreporter.write_line(f"\nwritten to {page}")
+
+
+def write_page(path: Path, sections: dict[str, list[str]]) -> None:
+    """Replace each section that was measured between its markers, or add it at the end; keep the rest."""
+    text = path.read_text() if path.exists() else "# Performance\n"
+    machine = (
+        f"Measured on {_processor()} with {torch.get_num_threads()} threads, Python {platform.python_version()}, "
+        f"torch {torch.__version__}. Medians of pytest-benchmark, all columns in one process."
+    )
+    for name, lines in {"machine": [machine], **sections}.items():
+        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+        block = "\n".join([begin, *lines, end])
+        pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
+        if pattern.search(text):
+            text = pattern.sub(lambda match, block=block: block, text)
+        else:
+            text = text.rstrip("\n") + "\n\n" + block + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

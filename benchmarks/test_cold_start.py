@@ -1,0 +1,50 @@
+"""A new process: importing, and the first trace with everything that it imports.  Whole processes are timed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.compilers import EAGER, FRAMEHOOK, PEER, Compiler
+
+ROOT = Path(__file__).resolve().parent.parent
+
+IMPORT = {EAGER.name: "import torch", PEER.name: "import torch", FRAMEHOOK.name: "import torch, framehook"}
+COMPILE = {EAGER.name: "", PEER.name: "torch.compile", FRAMEHOOK.name: "framehook.compile"}
+
+ROWS = {
+    "import": "",
+    "first call of two operations": "x = torch.ones(4)\nCOMPILE(lambda x: x * 2 + 1)(x)",
+    "first call of BERT, 12 layers": (
+        "from tests.models.zoo import by_name\n"
+        "zoo = by_name('bert')\n"
+        "model = zoo.build(layers=12).eval()\n"
+        "with torch.no_grad():\n"
+        "    COMPILE(model)(**zoo.inference())"
+    ),
+}
+
+
+@pytest.mark.parametrize("title", ROWS)
+def test_cold_start(
+    title: str, runner: Compiler, smoke: bool, row: Callable[..., None], benchmark: Any
+) -> None:
+    if smoke and "BERT" in title:
+        pytest.skip("a smoke run is quick")
+    body = ROWS[title]
+    # `eager` stands for a backend that does nothing: what is timed is the front end.
+    call = (
+        "(lambda fn: fn)" if runner is EAGER else f"(lambda fn: {COMPILE[runner.name]}(fn, backend='eager'))"
+    )
+    source = f"{IMPORT[runner.name]}\n{body.replace('COMPILE', call)}"
+
+    def process() -> None:
+        subprocess.run([sys.executable, "-c", source], cwd=ROOT, check=True, capture_output=True)
+
+    row("cold_start", title, runner)
+    benchmark.pedantic(process, rounds=1 if smoke else 5, warmup_rounds=0 if smoke else 1)
