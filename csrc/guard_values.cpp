@@ -139,6 +139,7 @@ Member member_kind(PyObject* name) {
         {"__closure__", kClosure},   {"__self__", kSelf},
         {"__func__", kFunc},         {"grad", kGrad},
         {"__mro__", kMro},           {"__bases__", kBases},
+        {"__name__", kName},         {"__qualname__", kQualname},
     };
     for (const auto& [text, kind] : names) {
         if (PyUnicode_CompareWithASCIIString(name, text) == 0) return kind;
@@ -147,6 +148,13 @@ Member member_kind(PyObject* name) {
 }
 
 namespace {
+
+// Types of which all getters (but the audited ones that fetch_member reads itself) are plain C.
+bool has_plain_getters(PyTypeObject* type) {
+    return type == &PyFunction_Type || type == &PyCode_Type || type == &PyCFunction_Type ||
+           type == &PyLong_Type || type == &PyBool_Type || type == &PyFloat_Type || type == &PyComplex_Type ||
+           std::strcmp(type->tp_name, "torch.dtype") == 0 || std::strcmp(type->tp_name, "torch.device") == 0;
+}
 
 Fetch or_none(PyObject* value, PyObject** out) {
     *out = value != nullptr ? value : Py_None;
@@ -171,6 +179,10 @@ Fetch fetch_member(PyObject* object, Member kind, PyObject* name, Py_hash_t hash
                 return or_none(function->func_kwdefaults, out);
             case kClosure:
                 return or_none(function->func_closure, out);
+            case kName:
+                return or_none(function->func_name, out);
+            case kQualname:
+                return or_none(function->func_qualname, out);
             default:
                 break;
         }
@@ -182,6 +194,12 @@ Fetch fetch_member(PyObject* object, Member kind, PyObject* name, Py_hash_t hash
     } else if (PyType_Check(object)) {
         if (kind == kMro) return or_none(reinterpret_cast<PyTypeObject*>(object)->tp_mro, out);
         if (kind == kBases) return or_none(type_bases(object), out);
+        if (kind == kName || kind == kQualname) {
+            auto* type = reinterpret_cast<PyTypeObject*>(object);
+            *out = kind == kName ? PyType_GetName(type) : PyType_GetQualName(type);
+            if (*out != nullptr) return Fetch::kNew;
+            PyErr_Clear();
+        }
     } else if (kind == kGrad) {
         *out = tensor_grad(object);
         if (*out != nullptr) return Fetch::kNew;
@@ -200,7 +218,7 @@ Fetch fetch_member(PyObject* object, Member kind, PyObject* name, Py_hash_t hash
         }
         *out = PyMember_GetOne(reinterpret_cast<char*>(object), member);
     } else if (Py_TYPE(descriptor) == &PyGetSetDescr_Type) {
-        if (!may_call_getters) return Fetch::kNeedsExact;
+        if (!may_call_getters && !has_plain_getters(Py_TYPE(object))) return Fetch::kNeedsExact;
         if (!PyObject_TypeCheck(object, PyDescr_TYPE(descriptor))) return Fetch::kMissing;
         PyGetSetDef* getset = reinterpret_cast<PyGetSetDescrObject*>(descriptor)->d_getset;
         if (getset->get == nullptr) return Fetch::kMissing;

@@ -43,6 +43,8 @@ enum Member : uint8_t {
     kGrad,
     kMro,
     kBases,
+    kName,
+    kQualname,
 };
 Member member_kind(PyObject* name);
 

@@ -43,6 +43,9 @@ class Check(enum.Enum):
     PREDICATE = "predicate"  # (callable, arguments as Sources): Python fallback, counted; source is None
     ENVIRONMENT = "environment"  # (name, str value or None): os.environ item; source is None
 
+    # Members are singletons; Enum's own hash runs Python, once for every key of a guard set.
+    __hash__ = object.__hash__
+
 
 def _getter(obj: object) -> Callable[[], object]:
     """A call that returns `obj`, or None once it has died, and keeps it alive only where there is no other way."""

@@ -42,9 +42,11 @@ _VALUE_TYPES = (
 )  # fmt: skip
 
 #: Follow from the pointer that a dict holds, so they may stand in its block.
-_BLOCK_CHECKS = frozenset({Check.IDENTITY, Check.EQUALS, Check.NOT_NONE})
+_BLOCK_CHECKS = (Check.EQUALS, Check.IDENTITY, Check.NOT_NONE)
 #: About the keys of a dict itself.
-_KEY_CHECKS = frozenset({Check.KEYS, Check.HAS_KEY, Check.NO_KEY})
+_KEY_CHECKS = (Check.NO_KEY, Check.HAS_KEY, Check.KEYS)
+_WITHOUT_SOURCE = (Check.STATE, Check.PREDICATE, Check.ENVIRONMENT)
+_RELATIONS = (Check.SAME, Check.DISTINCT, Check.DISJOINT, Check.OVERLAPS)
 
 _IMMUTABLE_TYPE_FLAG = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: `__class__` of instances cannot be assigned
 
@@ -117,6 +119,9 @@ class _Lowering:
 
     def node(self, source: Source, guard: int) -> _Node:
         """The node of a source, made with all that leads to it."""
+        found = self.nodes.get(source)
+        if found is not None:
+            return found
         path: list[Source] = []
         at: Source | None = source
         while at is not None and at not in self.nodes:
@@ -206,21 +211,8 @@ class _Lowering:
     # -- guards ----------------------------------------------------------------------------------
     def collect(self, index: int, guard: Guard) -> None:
         check, constant = guard.check, guard.constant
-        if check is Check.STATE:
-            self.states.append(index)
-            return
-        if check is Check.PREDICATE:
-            for source in constant[1]:
-                self.node(source, index)
-            self.predicates.append(index)
-            return
-        if check is Check.ENVIRONMENT:
-            self.environment(index, *constant)
-            return
-        if check in (Check.SAME, Check.DISTINCT, Check.DISJOINT, Check.OVERLAPS):
-            for source in self.related(guard):
-                self.node(source, index)
-            self.relations.append(index)
+        if check in _WITHOUT_SOURCE or check in _RELATIONS:
+            self.collect_other(index, guard)
             return
         assert guard.source is not None
         node = self.node(guard.source, index)
@@ -248,6 +240,21 @@ class _Lowering:
         if check in _KEY_CHECKS:
             node.is_dict = True
         node.checks.append((index, check, constant))
+
+    def collect_other(self, index: int, guard: Guard) -> None:
+        check, constant = guard.check, guard.constant
+        if check is Check.STATE:
+            self.states.append(index)
+        elif check is Check.PREDICATE:
+            for source in constant[1]:
+                self.node(source, index)
+            self.predicates.append(index)
+        elif check is Check.ENVIRONMENT:
+            self.environment(index, *constant)
+        else:
+            for source in self.related(guard):
+                self.node(source, index)
+            self.relations.append(index)
 
     @staticmethod
     def related(guard: Guard) -> Iterable[Source]:

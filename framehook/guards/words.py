@@ -172,11 +172,15 @@ def _located(text: str, guard: Guard) -> str:
 # -- why a guard failed ----------------------------------------------------------------------------------------
 
 
+def _is_number(obj: object) -> bool:
+    return type(obj) in (int, float, bool)
+
+
 def _expected(subject: str, expected: object, got: object) -> str:
     first, second = value(expected), value(got)
     if isinstance(expected, WeakIdentity):
         expected = expected.get()
-    if first == second or (expected == got if type(expected) in (int, float, bool) else False):
+    if first == second or (_is_number(expected) and _is_number(got) and expected == got):
         # 1, True and 1.0, or two objects of one name.
         first, second = f"{first} ({type(expected).__name__})", f"{second} ({type(got).__name__})"
         if first == second:
