@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import copy
 import types
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -15,7 +16,7 @@ from framehook.bytecode.opcodes import V312, VERSION
 from framehook.bytecode.resume import origin, original_index
 from framehook.guards.guard import Check, Guard, GuardSet
 from framehook.source import BuiltinsSource, ClosureSource, GlobalsSource, LocalSource, ObjectSource, Source
-from framehook.trace import builtin_rules, calls, operators, torch_rules
+from framehook.trace import builtin_rules, calls, copying, operators, torch_rules
 from framehook.trace.classes import ClassLookup, construct
 from framehook.trace.frame import Frame, RaisedAt, TracebackValue
 from framehook.trace.graph import GraphBuilder
@@ -45,6 +46,8 @@ from framehook.values.iterators import ConstantIterator
 from framehook.values.sequences import ListValue, SliceValue, TupleValue, drain
 from framehook.values.tensor import TensorValue
 
+builtin_rules.rule(copy.deepcopy)(copying.deepcopy)
+
 #: Instructions after which a trace gives up.
 MAX_INSTRUCTIONS = 2_000_000
 #: Depth of inlined calls after which a call is left native.
@@ -73,6 +76,8 @@ class SymbolicTracer:
         self.keep_alive: list[Any] = []
         self.callees: dict[int, calls.Callee] = {}
         self.effects: list[Any] = []
+        self.root_step = 0  # of the root frame, as the session counts
+        self.births: dict[int, tuple[Value, int]] = {}
         self.tensor_guards: list[tuple[Guard, TensorValue]] = []
         self.grad_was_enabled = torch.is_grad_enabled()
         self.entry_state = entry_state
@@ -84,7 +89,7 @@ class SymbolicTracer:
         self._views: dict[int, GlobalsView] = {}
         self._classes = ClassLookup(self)
         self.guard(None, Check.STATE, state_snapshot)
-        self.frame: Frame = self._root_frame()
+        self.root = self.frame = self._root_frame()
 
     def _root_frame(self) -> Frame:
         record = self.record
@@ -132,8 +137,8 @@ class SymbolicTracer:
         count = 0
         frame.result = None
         try:
-            if thrown is not None:
-                self.unwind(frame, ObservedException(thrown))
+            if thrown is not None and not self.unwind(frame, thrown):
+                raise ObservedException(thrown)
             while frame.result is None:
                 inst = instructions[frame.index]
                 frame.inst = inst
@@ -142,7 +147,8 @@ class SymbolicTracer:
                 try:
                     handlers[inst.opname](self, frame, inst)
                 except ObservedException as observed:
-                    self.unwind(frame, observed)
+                    if not self.unwind(frame, observed.value):
+                        raise
                 if frame.yielded is not None:
                     return frame.yielded
                 if count > 10_000:
@@ -158,27 +164,40 @@ class SymbolicTracer:
             self.frame = caller
             self.depth -= 1
 
+    def release(self) -> None:
+        """Let go of everything: values and frames refer to each other, and to the call's objects."""
+        self.root.release()
+        for value, _ in self.births.values():
+            if isinstance(value, GeneratorValue):
+                value.frame.release()
+        self.__dict__.clear()
+
+    def note_birth(self, value: Value) -> Value:
+        """Note when a value was made that cannot be rebuilt once it is in use (a generator, `chain`)."""
+        self.births[id(value)] = (value, self.root_step)
+        return value
+
     def count_instructions(self, count: int) -> None:
         """Give up on frames that run for too long."""
         self.instructions += count
         if self.instructions > MAX_INSTRUCTIONS:
             self.graph_break("limit", f"more than {MAX_INSTRUCTIONS} instructions in one trace")
 
-    def unwind(self, frame: Frame, observed: ObservedException) -> None:
-        """Continue at the handler of an exception, or leave the frame by it."""
+    def unwind(self, frame: Frame, raised: Value) -> bool:
+        """Continue at the handler of an exception; False when the frame has none there."""
         region = frame.inst.handler
-        if frame.handling and isinstance(observed.value, ExceptionValue):
+        if frame.handling and isinstance(raised, ExceptionValue):
             current = frame.handling[-1]
-            context = observed.value.context
-            if isinstance(context, ConstantValue) and current is not observed.value:
-                observed.value.context = current
+            if isinstance(raised.context, ConstantValue) and current is not raised:
+                raised.context = current
         if region is None:
-            raise observed
+            return False
         del frame.stack[region.depth :]
         if region.lasti:
             frame.stack.append(RaisedAt(original_unit(frame.code, frame.inst.index)))
-        frame.stack.append(observed.value)
+        frame.stack.append(raised)
         frame.index = region.target
+        return True
 
     def frames(self) -> list[tuple[types.CodeType, int]]:
         """Code and line of every frame of the trace, outermost first."""
@@ -447,7 +466,8 @@ class SymbolicTracer:
             if isinstance(value.value, (str, bytes, range, tuple, frozenset)):
                 return ConstantIterator(value.value)
             self.throw(TypeError, f"'{type(value.value).__name__}' object is not iterable")
-        return value.iterate(self)
+        iterator = value.iterate(self)
+        return iterator if iterator is value else self.note_birth(iterator)
 
     def special_method(self, owner: Value, name: str) -> Value | None:
         """A special method, looked up on the class."""
