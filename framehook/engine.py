@@ -6,11 +6,12 @@ which this very call then runs, or with None, and the frame runs eagerly.
 
 from __future__ import annotations
 
-import linecache
+import contextlib
+import gc
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
 from typing import Any
 
@@ -53,7 +54,8 @@ def compile_frame(handle: Handle, record: _C.FrameRecord) -> _C.Entry | None:
         if decision is Decision.GIVE_UP:
             _give_up(handle, state, record, entries, reason)
             return None
-        return _compile(handle, state, record)
+        with _garbage_collection_paused():
+            return _compile(handle, state, record)
     finally:
         _one_at_a_time.release()
 
@@ -61,23 +63,23 @@ def compile_frame(handle: Handle, record: _C.FrameRecord) -> _C.Entry | None:
 def _compile(handle: Handle, state: CodeState, record: _C.FrameRecord) -> _C.Entry | None:
     clock = _Clock()
     events.emit(events.CompileStart(handle.serial, *state.place))
+    capture = None
     try:
         clock.time("imports", _first_imports)
-        capture = clock.time("trace", lambda: trace.trace_frame(record, handle.options))
-        if not _is_worth_it(handle, capture):
+        capture, planned = _capture(handle, record, clock)
+        if planned is None:
             policy.remember_eager(state, lowering.lower(capture.guards, ()))
             _end(handle, state, clock, "eager", _too_small(handle, capture))
             return None
-        planned = clock.time("codegen", lambda: codegen.plan(capture))
-        if capture.graph_break is not None:
-            _report_break(handle, state, clock, capture.graph_break)
+        if capture.graph_break is not None and not _report_break(handle, state, clock, capture.graph_break):
+            return None
         run_graph = clock.time("backend", lambda: _run_backend(handle, capture))
         code = clock.time("codegen", lambda: codegen.emit(planned, run_graph))
         entry = clock.time("guards", lambda: _add_entry(handle, state, record, planned, code))
     except trace.Unsupported as unsupported:
-        _report_break(handle, state, clock, unsupported.graph_break)
-        policy.stay_eager(handle, state, unsupported.graph_break.reason)
-        _end(handle, state, clock, "eager", unsupported.graph_break.reason)
+        if _report_break(handle, state, clock, unsupported.graph_break):
+            policy.stay_eager(handle, state, unsupported.graph_break.reason)
+            _end(handle, state, clock, "eager", unsupported.graph_break.reason)
         return None
     except GraphBreakError:
         raise
@@ -87,14 +89,37 @@ def _compile(handle: Handle, state: CodeState, record: _C.FrameRecord) -> _C.Ent
     except Exception as error:
         _internal_error(handle, state, clock, error)
         return None
-    outcome = "whole" if capture.graph_break is None else "partial"
-    reason = "" if capture.graph_break is None else capture.graph_break.reason
-    artifacts = {"graph": capture.graph, "guards": capture.guards, "code": code}
-    _end(handle, state, clock, outcome, reason, capture.operations, len(capture.guards), artifacts)
-    return entry
+    else:
+        outcome = "whole" if capture.graph_break is None else "partial"
+        reason = "" if capture.graph_break is None else capture.graph_break.reason
+        artifacts = {"graph": capture.graph, "guards": capture.guards, "code": code}
+        _end(handle, state, clock, outcome, reason, capture.operations, len(capture.guards), artifacts)
+        return entry
+    finally:
+        if capture is not None:
+            capture.release()
 
 
 # -- the steps -------------------------------------------------------------------------------------------------
+
+
+def _capture(
+    handle: Handle, record: _C.FrameRecord, clock: _Clock
+) -> tuple[trace.Capture, codegen.Plan | None]:
+    """Trace the frame and plan its code; None when it is not worth it."""
+    stop: trace.Stop | None = None
+    while True:
+        capture = clock.time("trace", lambda: trace.trace_frame(record, handle.options, stop))  # noqa: B023
+        if not _is_worth_it(handle, capture):
+            return capture, None
+        try:
+            return capture, clock.time("codegen", lambda: codegen.plan(capture))  # noqa: B023
+        except codegen.NotRebuildable as error:
+            # The trace has come too far; each time it stops earlier.
+            try:
+                stop = codegen.earlier_stop(capture, error)
+            finally:
+                capture.release()
 
 
 def _is_worth_it(handle: Handle, capture: trace.Capture) -> bool:
@@ -157,6 +182,18 @@ def _add_entry(
     return entry
 
 
+@contextlib.contextmanager
+def _garbage_collection_paused() -> Iterator[None]:
+    """A trace makes tens of thousands of objects that live until its end: looking through them is wasted."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 class _Clock:
     """Seconds by phase."""
 
@@ -194,21 +231,24 @@ def _failures(entries: Sequence[_C.Entry], record: _C.FrameRecord) -> tuple[str,
     )
 
 
-def _report_break(handle: Handle, state: CodeState, clock: _Clock, graph_break: trace.GraphBreak) -> None:
-    """Tell of a break; with `fullgraph=True` it is an error."""
-    stack = tuple(_whole_line(code, line) for code, line in graph_break.frames)
-    places = tuple((place.filename, place.line, place.function) for place in stack)
+def _report_break(handle: Handle, state: CodeState, clock: _Clock, graph_break: trace.GraphBreak) -> bool:
+    """Tell of a break; False when the frame has to run eagerly this time.
+
+    Raises:
+        GraphBreakError: with `fullgraph=True`.
+    """
     reason, hint = graph_break.reason, graph_break.hint
+    if handle.options.fullgraph and graph_break.kind == "raises":
+        # No break of ours: the call ends with the user's own exception.
+        _end(handle, state, clock, "eager", reason)
+        return False
+    stack = tuple(CodeLocation.of(code, offset) for code, offset in graph_break.frames)
+    places = tuple((place.filename, place.line, place.function) for place in stack)
     events.emit(events.GraphBreak(handle.serial, *state.place, reason, hint, places))
     if handle.options.fullgraph:
         _end(handle, state, clock, "error", reason)
         raise GraphBreakError(reason, kind=graph_break.kind, stack=stack, hint=hint) from None
-
-
-def _whole_line(code: CodeType, line: int) -> CodeLocation:
-    text = linecache.getline(code.co_filename, line).rstrip()
-    start = len(text) - len(text.lstrip())
-    return CodeLocation(code.co_filename, line, code.co_qualname, start, len(text))
+    return True
 
 
 def _end(

@@ -6,6 +6,7 @@ compiled it.
 
 from __future__ import annotations
 
-from framehook.codegen.frame_code import Plan, emit, plan
+from framehook.codegen.emitter import NotRebuildable
+from framehook.codegen.frame_code import Plan, earlier_stop, emit, plan
 
-__all__ = ["Plan", "emit", "plan"]
+__all__ = ["NotRebuildable", "Plan", "earlier_stop", "emit", "plan"]

@@ -10,10 +10,10 @@ from typing import Any
 
 from framehook.codegen.emitter import Emitter, NotRebuildable, store_attribute
 from framehook.source import GlobalsSource
-from framehook.values.base import LazyValue, Value
+from framehook.values.base import ConstantValue, LazyValue, Value
 from framehook.values.functions import CellValue, GlobalsView
 from framehook.values.mappings import DictValue, SetValue
-from framehook.values.objects import ObjectValue, is_data_descriptor
+from framehook.values.objects import ObjectValue, is_data_descriptor, is_slot
 from framehook.values.sequences import ListValue
 
 
@@ -73,24 +73,30 @@ def _set(e: Emitter, value: SetValue) -> None:
 def _object(e: Emitter, value: ObjectValue) -> None:
     owner = _owner(e, value)
     plain = value.cls.__setattr__ is object.__setattr__
-    for name in value.stored:
+    for name, goes_first in value.stored.items():
         item = value.attrs.get(name)
         raw = inspect.getattr_static(value.cls, name, None)
         if raw is not None and is_data_descriptor(raw) and not isinstance(raw, types.MemberDescriptorType):
             # The frame stored past the descriptor, through `__dict__`.
-            if item is None:
+            if goes_first:
                 e.call(dict.pop, lambda: (owner(), e.builder.load_attr("__dict__"))[1], e.const(name))
                 e.builder.pop_top()
-            else:
+            if item is not None:
                 e.emit(item)
                 owner()
                 e.builder.load_attr("__dict__")
                 e.builder.load_const(name)
                 e.builder.emit("STORE_SUBSCR")
-        elif item is None:
+            continue
+        if goes_first and (item is None or raw is None or not is_data_descriptor(raw)):
+            if is_slot(value.cls, name):
+                # It may have been empty at entry.
+                store_attribute(e, owner, name, ConstantValue(None))
             e.call(object.__delattr__, owner, e.const(name))
             e.builder.pop_top()
-        elif plain:
+        if item is None:
+            continue
+        if plain:
             e.emit(item)
             owner()
             e.builder.store_attr(name)

@@ -42,6 +42,10 @@ _PIECE = 500
 class NotRebuildable(Exception):
     """A value has no equivalent that bytecode could make (a running generator)."""
 
+    def __init__(self, words: str, value: Value | None = None) -> None:
+        super().__init__(words)
+        self.value = value
+
 
 class Emitter:
     """One pass over what a generated function has to bring about.
@@ -125,7 +129,7 @@ class Emitter:
             return
         emitter = EMITTERS.get(type(value))
         if emitter is None:
-            raise NotRebuildable(f"{value.describe()} cannot be rebuilt")
+            raise NotRebuildable(f"{value.describe()} cannot be rebuilt", value)
         if id(value) in self._in_progress:
             raise NotRebuildable("a container that contains itself cannot be rebuilt")
         self._in_progress.add(id(value))
@@ -448,7 +452,7 @@ def _listed_iterator(e: Emitter, value: ListedIterator) -> None:
         e.call(_skip, functools.partial(e.emit, value.origin), e.const(value.position))
         return
     if value.cls not in (type(iter(())), reversed):
-        raise NotRebuildable(f"{value.describe()} cannot be rebuilt")
+        raise NotRebuildable(f"{value.describe()} cannot be rebuilt", value)
     rest = value.elements[value.position :]
     if value.cls is reversed:
         e.call(reversed, lambda: e.emit_items(rest[::-1]))
@@ -458,9 +462,9 @@ def _listed_iterator(e: Emitter, value: ListedIterator) -> None:
 
 def _composed_iterator(e: Emitter, value: ComposedIterator) -> None:
     if value.started and value.cls not in (zip, map, filter, enumerate):
-        raise NotRebuildable(f"{value.describe()} that has begun cannot be rebuilt")
+        raise NotRebuildable(f"{value.describe()} that has begun cannot be rebuilt", value)
     if value.is_strict:
-        raise NotRebuildable("zip(strict=True) that has begun cannot be rebuilt")
+        raise NotRebuildable("zip(strict=True) that has begun cannot be rebuilt", value)
     e.call_values(value.cls, *value.parts)
 
 

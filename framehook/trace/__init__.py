@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from framehook.trace.capture import Capture, GraphBreak, Unsupported
-from framehook.trace.session import trace_frame
+from framehook.trace.session import Stop, trace_frame
 
-__all__ = ["Capture", "GraphBreak", "Unsupported", "trace_frame"]
+__all__ = ["Capture", "GraphBreak", "Stop", "Unsupported", "trace_frame"]

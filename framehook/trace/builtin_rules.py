@@ -138,7 +138,7 @@ def fold_plain(tr: Any, fn: Any, args: Sequence[Value], kwargs: dict[str, Value]
         result = fn(*plain, **named)
     except Exception as error:
         tr.throw(type(error), *error.args)
-    return tr.from_plain(result)  # type: ignore[no-any-return]
+    return tr.from_plain(result)
 
 
 # -- types of values ---------------------------------------------------------------------------------------
@@ -213,8 +213,8 @@ def _issubclass(tr: Any, cls: Value, classes: Value) -> bool:
 def _type(tr: Any, value: Value) -> Value:
     value = value.realize(tr)
     if isinstance(value, ClassValue):
-        return tr.constant_object(type(value.fn))  # type: ignore[no-any-return]
-    return tr.constant_object(value.python_type())  # type: ignore[no-any-return]
+        return tr.constant_object(type(value.fn))
+    return tr.constant_object(value.python_type())
 
 
 @rule(callable)
@@ -250,7 +250,7 @@ def _name(tr: Any, value: Value) -> str:
     known, name = to_constant(tr, value)
     if not known or type(name) is not str:
         tr.graph_break("attribute", "an attribute whose name is not a constant string")
-    return name  # type: ignore[no-any-return]
+    return name
 
 
 @rule(getattr)
@@ -304,7 +304,7 @@ def _len(tr: Any, value: Value) -> int:
 @rule(iter)
 @positional(1)
 def _iter(tr: Any, value: Value) -> Value:
-    return tr.iterate(value)  # type: ignore[no-any-return]
+    return tr.iterate(value)
 
 
 @rule(next)
@@ -326,14 +326,18 @@ def _next(tr: Any, iterator: Value, *default: Value) -> Value:
     raise AssertionError
 
 
+def _iterator_rule(maker: Rule) -> Rule:
+    return lambda tr, args, kwargs: tr.note_birth(maker(tr, args, kwargs))
+
+
 for _target, _maker in MAKERS.items():
-    RULES[id(_target)] = _maker
+    RULES[id(_target)] = _iterator_rule(_maker)
 
 
 @rule(itertools.chain.from_iterable)
 @positional(1)
 def _chain_from_iterable(tr: Any, iterables: Value) -> Value:
-    return MAKERS[itertools.chain](tr, drain(tr, iterables), {})
+    return RULES[id(itertools.chain)](tr, drain(tr, iterables), {})
 
 
 @rule(list)
@@ -410,7 +414,7 @@ def _reversed(tr: Any, value: Value) -> Value:
     if isinstance(value, ObjectValue):
         method = value.special(tr, "__reversed__")
         if method is not None:
-            return tr.call(method, [], {})  # type: ignore[no-any-return]
+            return tr.call(method, [], {})
         if value.base is not None:
             return _reversed_value(tr, value.base)
         count = value.length(tr)
@@ -524,7 +528,7 @@ def _number(cls: type, special: str) -> Rule:
             if isinstance(value, ObjectValue) and not value.obj.__class__.__module__ == "enum":
                 method = value.special(tr, special)
                 if method is not None:
-                    return tr.call(method, [], {})  # type: ignore[no-any-return]
+                    return tr.call(method, [], {})
         return fold(tr, cls, args, kwargs)
 
     return apply
@@ -538,7 +542,7 @@ RULES[id(complex)] = _number(complex, "__complex__")
 @rule(bool)
 @positional(0, 1)
 def _bool(tr: Any, *value: Value) -> bool:
-    return tr.truth(value[0]) if value else False  # type: ignore[no-any-return]
+    return tr.truth(value[0]) if value else False
 
 
 def _text(name: str, fn: Any) -> Rule:
@@ -551,7 +555,7 @@ def _text(name: str, fn: Any) -> Rule:
                 for special in (name, "__repr__") if name == "__str__" else (name,):
                     method = value.special(tr, special)
                     if method is not None:
-                        return tr.call(method, list(args[1:]), {})  # type: ignore[no-any-return]
+                        return tr.call(method, list(args[1:]), {})
                 if name == "__format__" and value.has_c_special(tr, "__format__"):
                     known, spec = to_constant(tr, args[1]) if len(args) > 1 else (True, "")
                     if known and spec == "":
@@ -583,11 +587,11 @@ for _fn in (
 def _abs(tr: Any, value: Value) -> Value:
     value = value.realize(tr)
     if isinstance(value, TensorValue):
-        return tr.graph_call("abs", [value], {}, method=True)  # type: ignore[no-any-return]
+        return tr.graph_call("abs", [value], {}, method=True)
     if isinstance(value, ObjectValue):
         method = value.special(tr, "__abs__")
         if method is not None:
-            return tr.call(method, [], {})  # type: ignore[no-any-return]
+            return tr.call(method, [], {})
     return fold(tr, abs, [value], {})
 
 
@@ -610,7 +614,7 @@ def _hash(tr: Any, value: Value) -> Value:
 def _operator_rule(apply: Callable[..., Any], count: int) -> Rule:
     @positional(count)
     def run(tr: Any, *args: Value) -> Value:
-        return apply(tr, *args)  # type: ignore[no-any-return]
+        return apply(tr, *args)
 
     return run
 
@@ -725,7 +729,7 @@ def see_through(tr: Any, obj: Any, source: Source) -> Value | None:
     if isinstance(obj, _C.CompiledCallable):
         tr.guard(source, Check.IDENTITY, obj)
         wrapped = obj.fn
-        return tr.wrap(wrapped, tr.absolute(wrapped, source))  # type: ignore[no-any-return]
+        return tr.wrap(wrapped, tr.absolute(wrapped, source))
     if isinstance(obj, _C.DisabledCallable):
         tr.guard(source, Check.IDENTITY, obj)
         return CallableValue(obj, tr.absolute(obj, source))
@@ -738,11 +742,11 @@ def call_object(tr: Any, value: ObjectValue, args: Sequence[Value], kwargs: dict
         first, named = _partial_parts(tr, value)
         fn = value.attrs["func"]
         assert fn is not None
-        return tr.call(fn, [*first, *args], {**named, **kwargs})  # type: ignore[no-any-return]
+        return tr.call(fn, [*first, *args], {**named, **kwargs})
     if isinstance(value.obj, functools._lru_cache_wrapper):
         wrapped = value.obj.__wrapped__
         assert value.source is not None
-        return tr.call(tr.wrap(wrapped, value.source.attr("__wrapped__")), args, kwargs)  # type: ignore[no-any-return]
+        return tr.call(tr.wrap(wrapped, value.source.attr("__wrapped__")), args, kwargs)
     if isinstance(value.obj, (operator.itemgetter, operator.attrgetter)):
         keys = value.obj.__reduce__()[1]
         assert value.source is not None
@@ -754,7 +758,7 @@ def call_object(tr: Any, value: ObjectValue, args: Sequence[Value], kwargs: dict
         referent = value.obj()
         if referent is None:
             return ConstantValue(None)
-        return tr.wrap(referent, tr.absolute(referent, None))  # type: ignore[no-any-return]
+        return tr.wrap(referent, tr.absolute(referent, None))
     if not hasattr(value.cls, "__call__"):
         tr.throw(TypeError, f"'{value.cls.__name__}' object is not callable")
     tr.graph_break("call", f"{value.describe()} is called: its __call__ is C code")
@@ -794,7 +798,7 @@ def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwarg
             if attribute == "__dict__":
                 return InstanceDictValue(owner)
             if attribute == "__class__":
-                return tr.class_value(owner.cls, owner)  # type: ignore[no-any-return]
+                return tr.class_value(owner.cls, owner)
             found = owner.find_attr(tr, attribute)
             if found is None:
                 tr.throw(AttributeError, f"'{owner.cls.__name__}' object has no attribute '{attribute}'")
@@ -883,7 +887,7 @@ def import_module(tr: Any, name: str, from_names: Value, level: Value) -> Value:
             tr.graph_break("call", f"{name}.{attribute} is imported for the first time")
     place = tr.absolute(sys, None).attr("modules")
     tr.guard(place, Check.IDENTITY, modules)
-    return tr.wrap(modules[target], place.item(target))  # type: ignore[no-any-return]
+    return tr.wrap(modules[target], place.item(target))
 
 
 __all__ = ["RULES", "BuiltinMethod"]

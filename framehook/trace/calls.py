@@ -176,8 +176,8 @@ def inline(tr: Any, fn: Value, args: Sequence[Value], kwargs: dict[str, Value]) 
     frame.closure = callee.closure
     if code.co_flags & inspect.CO_GENERATOR:
         frame.is_generator = True
-        return GeneratorValue(frame)
-    return tr.run_inner(frame)  # type: ignore[no-any-return]
+        return tr.note_birth(GeneratorValue(frame))
+    return tr.run_inner(frame)
 
 
 def resume_generator(

@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-import linecache
 from types import CodeType
 from typing import Any, NamedTuple
 
 import torch.fx
 
+from framehook.errors import CodeLocation
 from framehook.guards.guard import GuardSet
 from framehook.source import ObjectSource
 from framehook.trace.frame import Frame
 from framehook.trace.graph import GraphBuilder, GraphInput
-from framehook.values.base import Value
+from framehook.values.base import LazyValue, Value
 
 
 class GraphBreak(NamedTuple):
-    """Where and why a trace stopped.  `frames` are (code, line), outermost first."""
+    """Where and why a trace stopped.  `frames` are (code, byte offset), outermost first."""
 
     kind: str
     reason: str
     hint: str
     frames: tuple[tuple[CodeType, int], ...]
 
-    def location(self) -> str:
-        """File and line of the innermost user frame."""
-        code, line = self.frames[-1]
-        return f"{code.co_filename}:{line}"
-
-    def source_line(self) -> str:
-        """The text of the innermost user line."""
-        code, line = self.frames[-1]
-        return linecache.getline(code.co_filename, line).strip()
+    def location(self) -> CodeLocation:
+        """The place in the innermost user frame."""
+        return CodeLocation.of(*self.frames[-1])
 
     def __str__(self) -> str:
-        return f"{self.reason} ({self.location()})"
+        place = self.location()
+        return f"{self.reason} ({place.filename}:{place.line})"
 
 
 class Unsupported(Exception):
@@ -50,6 +45,7 @@ class Capture:
 
     __slots__ = (
         "absolute",
+        "births",
         "builder",
         "effects",
         "frame",
@@ -58,39 +54,48 @@ class Capture:
         "guards",
         "inputs",
         "known",
+        "looked_up",
         "mutates_inputs",
         "operations",
         "record",
         "result",
         "seconds",
         "state",
+        "tracer",
     )
 
     def __init__(
         self,
-        record: Any,
-        frame: Frame,
-        builder: GraphBuilder,
-        guards: GuardSet,
-        effects: list[Any],
+        tracer: Any,
         result: Value | None,
         graph_break: GraphBreak | None,
         state: list[tuple[Any, tuple[Any, ...]]],
-        absolute: dict[int, ObjectSource],
-        known: dict[int, tuple[Any, Value]],
     ) -> None:
-        self.record = record
-        self.frame = frame
-        self.builder = builder
-        self.guards = guards
-        self.effects = effects
+        self.tracer = tracer
+        self.record: Any = tracer.record
+        self.frame: Frame = tracer.root
+        self.builder: GraphBuilder = tracer.builder
+        self.guards: GuardSet = tracer.guards
+        self.effects: list[Any] = tracer.effects
+        self.absolute: dict[int, ObjectSource] = tracer.absolute_sources
+        self.known: dict[int, tuple[Any, Value]] = tracer.known
+        self.looked_up: list[LazyValue] = tracer.looked_up
+        self.births: dict[int, tuple[Value, int]] = tracer.births
         self.result = result
         self.graph_break = graph_break
         self.state = state
-        self.absolute = absolute
-        self.known = known
         self.graph: torch.fx.GraphModule | None = None
-        self.inputs: list[GraphInput] = builder.inputs
-        self.operations = builder.operations
+        self.inputs: list[GraphInput] = self.builder.inputs
+        self.operations = self.builder.operations
         self.mutates_inputs = False
         self.seconds = 0.0
+
+    def release(self) -> None:
+        """Let go of the call's objects, which values, frames and the tracer hold in circles."""
+        self.tracer.release()
+        for entry in self.builder.inputs:
+            entry.release()
+        self.known.clear()
+        self.effects.clear()
+        self.births.clear()
+        self.looked_up.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import CodeType, TracebackType
+
 from framehook.bytecode.decode import decode
 from framehook.bytecode.instruction import Instruction
 from framehook.values.base import Value
@@ -45,6 +46,15 @@ class Frame:
         self.yielded: Value | None = None
         self.is_generator = False
 
+    def release(self) -> None:
+        """Let go of all values."""
+        self.stack.clear()
+        self.locals.clear()
+        self.cells.clear()
+        self.closure.clear()
+        self.handling.clear()
+        self.result = self.yielded = self.caller = None
+
     def pop(self) -> Value:
         """Pop the top of the stack."""
         return self.stack.pop()
@@ -63,8 +73,8 @@ class Frame:
         self.stack.append(value)
 
     def where(self) -> tuple[CodeType, int]:
-        """The code and the line that is being executed."""
-        return self.code, self.inst.line or self.code.co_firstlineno
+        """The code and the byte offset of the instruction that is being executed."""
+        return self.code, self.inst.offset
 
 
 class PreviousException(Value):

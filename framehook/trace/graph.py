@@ -40,6 +40,10 @@ class GraphInput:
         self.value: TensorValue | None = None
         self.version = 0 if fake.is_inference() else fake._version
 
+    def release(self) -> None:
+        """Let go of the real tensor and of what stands for it."""
+        self.example = self.value = self.node = None
+
 
 class GraphBuilder:
     """Collects nodes.  One per trace."""
@@ -84,13 +88,29 @@ class GraphBuilder:
         for name, arg in kwargs.items():
             fx_kwargs[name], fake_kwargs[name] = self.lower(tr, arg)
         result = self.run(target, fake_args, fake_kwargs, method)
+        if torch.is_grad_enabled() or _is_view_or_input(result):
+            self._need_requires_grad(tr, (*args, *kwargs.values()))
         if result is not None and is_constant(result):
-            return tr.from_plain(result)  # type: ignore[attr-defined, no-any-return]
+            return tr.from_plain(result)
         node = self.graph.create_node(
             "call_method" if method else "call_function", target, tuple(fx_args), fx_kwargs
         )
         self.operations += 1
         return self.wrap_result(tr, node, result)
+
+    def _need_requires_grad(self, tr: Tracer, values: Sequence[Value]) -> None:
+        """What autograd does with the result depends on whether these inputs want gradients."""
+        for value in values:
+            value = value.realize(tr)
+            if isinstance(value, TensorValue):
+                if value.example is not None:
+                    tr.need_requires_grad(value)  # type: ignore[attr-defined]
+            elif isinstance(value, SequenceValue):
+                self._need_requires_grad(tr, value.items)
+            elif isinstance(value, DictValue):
+                self._need_requires_grad(tr, [item for _, item in value.items.values()])
+            elif isinstance(value, ObjectValue) and isinstance(value.base, TupleValue):
+                self._need_requires_grad(tr, value.base.items)
 
     def run(self, target: Any, args: list[Any], kwargs: dict[str, Any], method: bool) -> Any:
         """Run an operation on fake tensors; what goes wrong there is left to the real operation."""
@@ -204,6 +224,13 @@ class GraphBuilder:
     def count(self) -> int:
         """Operations as they are counted everywhere: calls in the graph."""
         return sum(node.op in ("call_function", "call_method", "call_module") for node in self.graph.nodes)
+
+
+def _is_view_or_input(result: Any) -> bool:
+    """Whether a result shares its place in autograd with an operand: views, and operations in place."""
+    if isinstance(result, (tuple, list)):
+        return any(_is_view_or_input(item) for item in result)
+    return isinstance(result, torch.Tensor) and (result.is_inference() or result._is_view() or result._version > 0)
 
 
 def _first(graph: torch.fx.Graph) -> torch.fx.Node:

@@ -1,10 +1,10 @@
-"""One trace from start to end: run the root frame, break where it must, restart once to stop before a break."""
+"""One trace from start to end: run the root frame, break where it must, restart to stop before that point."""
 
 from __future__ import annotations
 
 import time
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 from framehook import _C, torch_compat
 from framehook.trace.capture import Capture, GraphBreak, Unsupported
@@ -17,40 +17,51 @@ from framehook.values.objects import ExceptionValue
 _MAX_RESTARTS = 8
 
 
-def trace_frame(record: Any, options: Any) -> Capture:
-    """Trace a frame.
+class Stop(NamedTuple):
+    """Where a restarted trace has to stop: before this step of the root frame, and why."""
+
+    step: int
+    reason: GraphBreak
+
+
+def trace_frame(record: Any, options: Any, stop: Stop | None = None) -> Capture:
+    """Trace a frame, at most up to `stop`.
 
     Args:
         record: what `_C` hands over on a miss: code, slots, globals, builtins, closure.
         options: the handle's `CompileOptions`.
+        stop: set when an earlier trace came too far.
 
     Raises:
         Unsupported: when nothing can be captured.
     """
     started = time.perf_counter()
     snapshot = _C.StateSnapshot()
-    stop_at: int | None = None
-    reason: GraphBreak | None = None
     for _ in range(_MAX_RESTARTS):
         with torch_compat.trace_session() as entry_state:
             tracer = SymbolicTracer(record, options, snapshot, entry_state)
-            run = _RootRun(tracer, stop_at, reason)
-            capture = run.run()
+            run = _RootRun(tracer, stop)
+            capture = None
+            try:
+                capture = run.run()
+            finally:
+                if capture is None:
+                    tracer.release()
             if capture is not None:
                 capture.seconds = time.perf_counter() - started
                 return capture
-            stop_at, reason = run.step, run.reason
-    assert reason is not None
-    raise Unsupported(reason)
+            assert run.reason is not None
+            stop = Stop(run.step, run.reason)
+    assert stop is not None
+    raise Unsupported(stop.reason)
 
 
 class _RootRun:
     """The root frame's loop.  It counts steps, so that a restarted trace can stop before the one that broke."""
 
-    def __init__(self, tracer: SymbolicTracer, stop_at: int | None, reason: GraphBreak | None) -> None:
+    def __init__(self, tracer: SymbolicTracer, stop: Stop | None) -> None:
         self.tracer = tracer
-        self.stop_at = stop_at
-        self.reason = reason
+        self.stop_at, self.reason = stop if stop is not None else (None, None)
         self.step = 0
 
     def run(self) -> Capture | None:
@@ -62,27 +73,24 @@ class _RootRun:
             if self.step == self.stop_at:
                 return self._stop(frame)
             stack = list(frame.stack)
-            index = frame.index
+            tracer.root_step = self.step
             try:
                 tracer.step(frame)
             except ObservedException as observed:
-                if frame.inst.handler is None:
+                raised = observed.value
+                if not tracer.unwind(frame, raised):
                     self.reason = self._describe(
-                        BreakGraph("exception", f"the frame raises {observed.value.python_type().__name__}")
+                        BreakGraph("raises", f"the frame raises {raised.python_type().__name__}")
                     )
                     return None
-                if isinstance(observed.value, ExceptionValue):
-                    raised_at.setdefault(id(observed.value), self.step)
-                tracer.unwind(frame, observed)
+                if isinstance(raised, ExceptionValue):
+                    raised_at.setdefault(id(raised), self.step)
             except BreakGraph as stop:
                 self.reason = self._describe(stop)
                 # An exception of the trace has no traceback; stop where the real one is raised.
                 live = [raised_at[id(value)] for value in self._live(frame, stack) if id(value) in raised_at]
                 if live:
                     self.step = min(live)
-                    return None
-                frame.stack[:] = stack
-                frame.index = index
                 return None
             self.step += 1
             if self.step % 10_000 == 0:
@@ -101,18 +109,7 @@ class _RootRun:
 
     def _finish(self, frame: Frame, result: Value | None, graph_break: GraphBreak | None) -> Capture:
         tracer = self.tracer
-        return Capture(
-            tracer.record,
-            frame,
-            tracer.builder,
-            tracer.guards,
-            tracer.effects,
-            result,
-            graph_break,
-            tracer.finish_state(),
-            tracer.absolute_sources,
-            tracer.known,
-        )
+        return Capture(tracer, result, graph_break, tracer.finish_state())
 
     def _describe(self, stop: BreakGraph) -> GraphBreak:
         frames: list[tuple[CodeType, int]] = stop.frames or self.tracer.frames()

@@ -78,8 +78,8 @@ class SymbolicTracer:
         self.effects: list[Any] = []
         self.root_step = 0  # of the root frame, as the session counts
         self.births: dict[int, tuple[Value, int]] = {}
-        self.tensor_guards: list[tuple[Guard, TensorValue]] = []
-        self.grad_was_enabled = torch.is_grad_enabled()
+        self.looked_up: list[LazyValue] = []
+        self.gradient_guards: dict[int, tuple[Guard, TensorValue]] = {}
         self.entry_state = entry_state
         self.is_autocast_cache_enabled = entry_state.autocast_cache
         self.autocast_nesting = 0
@@ -200,7 +200,7 @@ class SymbolicTracer:
         return True
 
     def frames(self) -> list[tuple[types.CodeType, int]]:
-        """Code and line of every frame of the trace, outermost first."""
+        """Code and byte offset of every frame of the trace, outermost first."""
         found = []
         frame: Frame | None = self.frame
         while frame is not None:
@@ -232,6 +232,12 @@ class SymbolicTracer:
         """See the protocol."""
         assert source is not None
         return LazyValue(obj, source)
+
+    def found(self, value: Value) -> Value:
+        """See the protocol."""
+        if isinstance(value, LazyValue) and value.actual is None:
+            self.looked_up.append(value)
+        return value
 
     def lazy_or_raw(self, raw: object, source: Source) -> Value:
         """The value of a raw class attribute."""
@@ -272,7 +278,7 @@ class SymbolicTracer:
             fn_builtins = fn.__builtins__  # type: ignore[attr-defined]
             builtins_place: Source = self.absolute(builtins, None).instance_dict()
             if fn_builtins is not builtins.__dict__:
-                self.graph_break("call", f"{fn.__qualname__} runs under builtins of its own")
+                builtins_place = source.member("__builtins__")
             view = self._views[id(namespace)] = GlobalsView(namespace, place, fn_builtins, builtins_place)
             self.keep_alive.append(namespace)
         if not isinstance(source, ObjectSource):
@@ -455,9 +461,10 @@ class SymbolicTracer:
 
     def need_requires_grad(self, value: TensorValue) -> None:
         """The trace depends on `requires_grad` of an input."""
-        for guard, owner in self.tensor_guards:
-            if owner is value:
-                guard.constant = guard.constant._replace(requires_grad=value.fake.requires_grad)
+        guard, _ = self.gradient_guards.pop(id(value), (None, None))
+        if guard is not None:
+            assert value.example is not None
+            guard.constant = guard.constant._replace(requires_grad=value.example.requires_grad)
 
     def iterate(self, value: Value) -> Value:
         """`iter(value)`."""
@@ -537,10 +544,6 @@ class SymbolicTracer:
         """Grad mode from here on, while tracing, in the graph and after it."""
         torch._C._set_grad_enabled(is_enabled)
         self.builder.state_call(torch._C._set_grad_enabled, is_enabled)
-        if is_enabled and not self.grad_was_enabled:
-            self.grad_was_enabled = True
-            for _, value in self.tensor_guards:
-                self.need_requires_grad(value)
 
 
 __all__ = ["BoundMethodValue", "CellValue", "NestedFunctionValue", "SymbolicTracer", "fold"]

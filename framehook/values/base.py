@@ -22,7 +22,7 @@ class BreakGraph(Exception):
         self.kind = kind
         self.reason = reason
         self.hint = hint
-        self.frames: list[tuple[Any, int]] | None = None  # (code, line), innermost last
+        self.frames: list[tuple[Any, int]] | None = None  # (code, byte offset), innermost last
 
 
 class ObservedException(Exception):
@@ -42,11 +42,82 @@ class Tracer(Protocol):
     def lazy(self, obj: object, source: Source | None) -> Value:
         """Return a value for a real object that is guarded only when it is looked at."""
 
+    def found(self, value: Value) -> Value:
+        """Note that a lookup gave this value: even if nobody uses it, it has to be there next time."""
+
     def constant_object(self, obj: object) -> Value:
         """Return the value of an object that no user code can replace (a builtin, a torch function)."""
 
-    def guard(self, source: Source | None, check: Check, constant: Any = None) -> None:
-        """Add a guard."""
+    def guard(self, source: Source | None, check: Check, constant: Any = None) -> Any:
+        """Add a guard and return it."""
+
+    def from_plain(self, obj: Any) -> Value:
+        """Return a value for a fresh plain object; parts of it may be values already."""
+
+    def iterate(self, value: Value) -> Value:
+        """`iter(value)`."""
+
+    def drain(self, value: Value) -> list[Value]:
+        """All elements of an iterable."""
+
+    def truth(self, value: Value) -> bool:
+        """`bool(value)`."""
+
+    # Classes and attributes.
+
+    def class_attr(self, cls: type, name: str) -> Any:
+        """The raw attribute along the MRO, or MISSING; guarded."""
+
+    def class_value_attr(self, cls: type, name: str) -> Value:
+        """The same as a value."""
+
+    def class_value(self, cls: type, owner: Value | None) -> Value:
+        """The class of an object whose type is guarded."""
+
+    def super_attr(self, start: type, bases: Sequence[type], owner: type, name: str) -> Value:
+        """What `super()` finds on `owner`, one of `bases`."""
+
+    def getset_value(self, owner: Value, raw: Any, name: str) -> Value | None:
+        """An attribute served by a getset descriptor, or None if it is not modelled."""
+
+    def module_getattr(self, owner: Any, fallback: Any, name: str) -> Value | None:
+        """What `nn.Module.__getattr__` finds, or None if the class has another `__getattr__`."""
+
+    # Calls that need more than the value itself.
+
+    def construct(self, value: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        """`cls(*args, **kwargs)`."""
+
+    def call_real(self, fn: Any, value: Value, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        """Call a callable of C level."""
+
+    def call_object(self, value: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        """Call an object whose `__call__` is C code, or that has none."""
+
+    def call_c_method(
+        self, owner: Value, name: str, args: Sequence[Value], kwargs: dict[str, Value]
+    ) -> Value:
+        """Call a method that a builtin base class serves."""
+
+    def call_constant_method(
+        self, value: Any, args: Sequence[Value], kwargs: dict[str, Value]
+    ) -> Value:
+        """Call a method of a constant."""
+
+    def call_until_stop(self, method: Value) -> Value | None:
+        """Call `__next__`; None when it raises StopIteration."""
+
+    def get_item_until_stop(self, owner: Value, key: Value) -> Value | None:
+        """`owner[key]`; None when it raises IndexError or StopIteration."""
+
+    def resume_generator(self, generator: Any, sent: Value) -> Value | None:
+        """`next(generator)`; None when it returned."""
+
+    def generator_method(self, generator: Any, name: str, args: Sequence[Value]) -> Value:
+        """`send`, `throw` or `close` of a generator."""
+
+    def need_requires_grad(self, value: Any) -> None:
+        """The trace depends on `requires_grad` of an input."""
 
     def call(self, fn: Value, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         """Call `fn` as Python would."""
@@ -255,7 +326,7 @@ class MethodOfConstant(Value):
         return type(self.fn)
 
     def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-        return tr.call_constant_method(self, args, kwargs)  # type: ignore[attr-defined, no-any-return]
+        return tr.call_constant_method(self, args, kwargs)
 
 
 #: Types whose objects are constants: immutable, compared by value, safe to put into generated code.
@@ -283,7 +354,7 @@ def to_constant(tr: Tracer, value: Value) -> tuple[bool, Any]:
         return True, value.value
     unpack = getattr(value, "constant_parts", None)
     if unpack is not None:
-        return unpack(tr)  # type: ignore[no-any-return]
+        return unpack(tr)
     return False, None
 
 
@@ -310,4 +381,4 @@ def fold(tr: Tracer, fn: Callable[..., Any], args: Sequence[Value], kwargs: dict
 
 def from_plain(tr: Tracer, result: Any) -> Value:
     """Make a value from a fresh plain object (constants and containers of constants)."""
-    return tr.from_plain(result)  # type: ignore[attr-defined, no-any-return]
+    return tr.from_plain(result)
