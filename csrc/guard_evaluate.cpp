@@ -51,7 +51,6 @@ template <bool kExact>
 Verdict run(Program& program, const Arguments& frame, PyObject** registers, std::vector<PyObject*>& owned,
             size_t* pc_out) {
     Instruction* const code = program.instructions.data();
-    const size_t size = program.instructions.size();
     size_t pc = 0;
     registers[kGlobalsRegister] = frame.globals;
     registers[kBuiltinsRegister] = frame.builtins;
@@ -68,8 +67,13 @@ Verdict run(Program& program, const Arguments& frame, PyObject** registers, std:
     if (!(condition)) [[unlikely]] { \
         goto fail;                   \
     }
-    for (; pc < size; pc++) {
+    for (;; pc++) {
         Instruction& in = code[pc];
+        if constexpr (!kExact) {
+            // Most likely what the register held last time.  The walk is bound by memory, not by
+            // instructions.
+            __builtin_prefetch(registers[code[pc + kPrefetchDistance].a]);
+        }
         switch (in.operation) {
             case kLOCAL: {
                 REQUIRE(static_cast<Py_ssize_t>(in.x) < frame.slot_count);
@@ -100,12 +104,10 @@ Verdict run(Program& program, const Arguments& frame, PyObject** registers, std:
                 put(in.b, dict);
                 if constexpr (!kExact) {
                     uint64_t version = block_version(in, dict);
-                    if (version == in.version && version != 0) {
-                        pc = in.x;
-                        break;
-                    }
+                    if (version == in.version && version != 0) break;
                     in.version = 0;
                 }
+                pc = in.x - 1;
                 break;
             }
             case kENTER_DICT: {
@@ -113,12 +115,10 @@ Verdict run(Program& program, const Arguments& frame, PyObject** registers, std:
                 REQUIRE(dict == nullptr || PyDict_Check(dict));
                 if constexpr (!kExact) {
                     uint64_t version = block_version(in, dict);
-                    if (version == in.version && version != 0) {
-                        pc = in.x;
-                        break;
-                    }
+                    if (version == in.version && version != 0) break;
                     in.version = 0;
                 }
+                pc = in.x - 1;
                 break;
             }
             case kENTER_TYPE: {
@@ -126,13 +126,11 @@ Verdict run(Program& program, const Arguments& frame, PyObject** registers, std:
                 REQUIRE(type != nullptr && PyType_Check(type));
                 if constexpr (!kExact) {
                     uint64_t version = type_version(type);
-                    if (version == in.version && version != 0) {
-                        pc = in.x;
-                        break;
-                    }
+                    if (version == in.version && version != 0) break;
                     in.version = 0;
                     if (version == 0) type_assign_version(type);
                 }
+                pc = in.x - 1;
                 break;
             }
             case kLEAVE:
@@ -140,6 +138,7 @@ Verdict run(Program& program, const Arguments& frame, PyObject** registers, std:
                     Instruction& enter = code[in.x];
                     enter.version = block_version(enter, registers[in.a]);
                 }
+                pc = in.x;
                 break;
             case kKEY: {
                 PyObject* value = nullptr;
@@ -286,12 +285,13 @@ Verdict run(Program& program, const Arguments& frame, PyObject** registers, std:
             }
             case kPREDICATE:
                 break;
+            case kEND:
+                return Verdict::kHolds;
             default:
                 goto fail;
         }
     }
 #undef REQUIRE
-    return Verdict::kHolds;
 fail:
     *pc_out = pc;
     return Verdict::kFails;

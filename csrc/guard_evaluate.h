@@ -19,8 +19,9 @@ namespace framehook {
     X(TYPE_OF)       /* b = type of a */                                           \
     X(DICT_OF)       /* b = instance dict of a, or nothing */                      \
     X(ENTER_OBJECT)  /* type of a is the constant; b = its instance dict; enter */ \
-    X(ENTER_DICT)    /* a is a dict; enter a block that ends at instruction x */   \
+    X(ENTER_DICT)    /* a is a dict; enter the block at instruction x */           \
     X(ENTER_TYPE)    /* a is a class; the same for a class */                      \
+    X(END)           /* of the main line; blocks follow */                         \
     X(LEAVE)         /* end of the block entered at instruction x */               \
     X(KEY)           /* b = a[constant] of a dict */                               \
     X(ITEM)          /* b = a[constant] of a list, tuple or dict */                \
@@ -93,8 +94,14 @@ struct ValidityObject {
     PyObject_HEAD bool is_valid;
 };
 
+constexpr size_t kPrefetchDistance = 6;
+
 struct Program {
+    // The main line, then the blocks, each from where its ENTER points to its LEAVE, which goes back behind
+    // the ENTER: so the instructions of a call that skips all blocks lie close together.  Then some that are
+    // never executed, so that prefetching may look ahead.
     std::vector<Instruction> instructions;
+    size_t main_size = 0;           // up to and without its END
     std::vector<int32_t> guard_of;  // index of the guard an instruction serves, -1: an input only
     std::vector<PyObject*> registers;
     std::vector<std::pair<uint32_t, PyObject*>> fixed;  // registers that hold absolute objects

@@ -205,6 +205,31 @@ bool is_check(uint8_t operation) {
     return operation >= kTYPE_IS || operation == kENTER_OBJECT;
 }
 
+// Finds where the main line ends, checks that blocks are entered from it and go back to it, and adds the
+// padding.
+bool close_instructions(Program& program) {
+    const size_t size = program.instructions.size();
+    auto enters = [](const Instruction& in) {
+        return in.operation == kENTER_OBJECT || in.operation == kENTER_DICT || in.operation == kENTER_TYPE;
+    };
+    while (program.main_size < size && program.instructions[program.main_size].operation != kEND) {
+        program.main_size++;
+    }
+    bool fits = program.main_size < size &&
+                (program.main_size + 1 == size || program.instructions.back().operation == kLEAVE);
+    for (size_t pc = 0; pc < size; pc++) {
+        const Instruction& in = program.instructions[pc];
+        if (enters(in)) fits = fits && pc < program.main_size && in.x > program.main_size;
+        if (in.operation == kLEAVE) {
+            fits = fits && pc > program.main_size && in.x < program.main_size &&
+                   enters(program.instructions[in.x]);
+        }
+    }
+    if (!fits) PyErr_SetString(PyExc_ValueError, "blocks must follow the main line and return to it");
+    program.instructions.resize(size + kPrefetchDistance);
+    return fits;
+}
+
 bool add_instruction(Program& program, PyObject* item, size_t register_count, size_t instruction_count) {
     int operation;
     unsigned int a, b, x;
@@ -272,7 +297,7 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
         complete = add_instruction(program, PyList_GET_ITEM(instructions, i), count,
                                    static_cast<size_t>(PyList_GET_SIZE(instructions)));
     }
-    complete = complete && read_registers(inputs, count, program.inputs);
+    complete = complete && close_instructions(program) && read_registers(inputs, count, program.inputs);
     PyObject* index_object;
     PyObject* object;
     for (Py_ssize_t position = 0; complete && PyDict_Next(objects, &position, &index_object, &object);) {
@@ -417,7 +442,7 @@ PyObject* found_at(const Instruction& in, PyObject* const* registers) {
 }
 
 PyObject* dead_guard(const Program& program) {
-    for (size_t pc = 0; pc < program.instructions.size(); pc++) {
+    for (size_t pc = 0; pc < program.guard_of.size(); pc++) {
         const Instruction& in = program.instructions[pc];
         PyObject* named = in.operation == kTENSOR ? tensor_check_class(in.tensor)
                           : in.operation == kTYPE_IS || in.operation == kIS || in.operation == kENTER_OBJECT
@@ -468,7 +493,7 @@ PyObject* program_failure(PyObject* self, PyObject* args) {
 
 PyObject* get_size(PyObject* self, void*) {
     Program* program = program_of(self);
-    return program != nullptr ? PyLong_FromSize_t(program->instructions.size()) : nullptr;
+    return program != nullptr ? PyLong_FromSize_t(program->guard_of.size()) : nullptr;
 }
 
 PyObject* get_fallbacks(PyObject* self, void*) {

@@ -96,7 +96,12 @@ class _Lowering:
     def __init__(self, guards: Sequence[Guard]) -> None:
         self.guards = guards
         self.register_count = _FIRST_FREE_REGISTER
-        self.instructions: list[tuple[int, int, int, int, Any, int]] = []
+        self.main: list[tuple[int, int, int, int, Any, int]] = []
+        #: Insides of blocks; they follow the main line, out of the way of calls that skip them.
+        self.blocks: list[tuple[int, int, int, int, Any, int]] = []
+        #: Where in `blocks` the block of an ENTER of the main line begins.
+        self.begins: dict[int, int] = {}
+        self.out = self.main
         self.objects: dict[int, object] = {}
         self.nodes: dict[Source, _Node] = {}
         self.locals: dict[Any, _Node] = {}
@@ -282,8 +287,8 @@ class _Lowering:
 
     # -- instructions ----------------------------------------------------------------------------
     def emit(self, operation: str, a: int, b: int, x: int, constant: Any, guard: int) -> int:
-        self.instructions.append((_OP[operation], a, b, x, constant, guard))
-        return len(self.instructions) - 1
+        self.out.append((_OP[operation], a, b, x, constant, guard))
+        return len(self.out) - 1
 
     def emit_check(self, node: _Node, guard: int, check: Check | str, constant: Any) -> None:
         a = node.register
@@ -298,7 +303,9 @@ class _Lowering:
             self.emit("TYPE_IS", node.register, node.register, 0, cls, guard)
 
     def emit_block(self, owner: _Node, enter: int, fetch: str, children: dict[Any, _Node]) -> None:
-        """The inside of a block: fetches, what follows from the pointers fetched, and the end."""
+        """The inside of a block: fetches, what follows from the pointers fetched, and the way back."""
+        self.out = self.blocks
+        self.begins[enter] = len(self.blocks)
         for guard, check, constant in owner.checks:
             if check is Check.NO_CLASS_ATTR or (
                 owner.is_dict and (check in _KEY_CHECKS or check is Check.LENGTH)
@@ -311,9 +318,8 @@ class _Lowering:
             for guard, check, constant in child.checks:
                 if check in _BLOCK_CHECKS:
                     self.emit_check(child, guard, check, constant)
-        leave = self.emit("LEAVE", owner.register, owner.register, enter, None, -1)
-        operation, a, b, _, constant, guard = self.instructions[enter]
-        self.instructions[enter] = (operation, a, b, leave, constant, guard)
+        self.emit("LEAVE", owner.register, owner.register, enter, None, -1)
+        self.out = self.main
 
     def emit_open(self, node: _Node, reached: _Reached) -> list[tuple[_Node, _Reached]]:
         """What is wanted of a place just fetched; returns places to look at next."""
@@ -433,7 +439,12 @@ class _Lowering:
             function, sources = self.guards[index].constant
             registers = tuple(self.nodes[source].register for source in sources)
             self.emit("PREDICATE", 0, 0, 0, (function, registers), index)
-        return _C.GuardProgram(self.instructions, self.register_count, input_registers, self.objects)
+        self.emit("END", 0, 0, 0, None, -1)
+        for enter, begin in self.begins.items():
+            operation, a, b, _, constant, index = self.main[enter]
+            self.main[enter] = (operation, a, b, len(self.main) + begin, constant, index)
+        instructions = self.main + self.blocks
+        return _C.GuardProgram(instructions, self.register_count, input_registers, self.objects)
 
 
 _CHECK_OPERATIONS = {
