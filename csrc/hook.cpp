@@ -200,9 +200,14 @@ void exit_capture(PyObject* object) {
     auto* token = reinterpret_cast<CaptureTokenObject*>(object);
     if (token->state == nullptr) return;
     PyObject* pending = take_exception();
-    // Fails in another context than the one that was entered; the ended state is then ignored where it
-    // stands.
-    if (PyContextVar_Reset(active_variable, token->variable_token) < 0) PyErr_Clear();
+    // In another context, or with an inner capture still on, the ended state is ignored where it stands.
+    PyObject* innermost = nullptr;
+    if (PyContextVar_Get(active_variable, nullptr, &innermost) == 0 &&
+        innermost == reinterpret_cast<PyObject*>(token->state)) {
+        (void)PyContextVar_Reset(active_variable, token->variable_token);
+    }
+    Py_XDECREF(innermost);
+    PyErr_Clear();  // a copied context holds the same state, and cannot be reset with this token
     end_capture(token);
     restore_exception(pending);
 }

@@ -17,6 +17,19 @@ static pybind11::dict build_info() {
     return info;
 }
 
+// What guard programs rely on, for tests of CPython itself.
+static pybind11::object dict_version(const pybind11::object& dict) {
+    if (!PyDict_Check(dict.ptr())) throw pybind11::type_error("expected a dict");
+    if (!framehook::dict_version_is_reliable(dict.ptr())) return pybind11::none();
+    return pybind11::int_(framehook::dict_version(dict.ptr()));
+}
+
+static pybind11::object existing_instance_dict(const pybind11::object& object) {
+    PyObject* dict = framehook::existing_instance_dict(object.ptr());
+    if (dict == nullptr) return pybind11::none();
+    return pybind11::reinterpret_borrow<pybind11::object>(dict);
+}
+
 PYBIND11_MODULE(_C, module) {
     module.doc() = "The C++ core of framehook: hook, cache, guard programs, runner.";
     PyObject* raw = module.ptr();
@@ -24,6 +37,10 @@ PYBIND11_MODULE(_C, module) {
         framehook::init_runner(raw) < 0 || framehook::init_callable(raw) < 0 || init_guard_program(raw) < 0) {
         throw pybind11::error_already_set();
     }
+    module.def("dict_version", &dict_version,
+               "dict_version(dict) -> int | None\n\nNone where changes may not move the version.");
+    module.def("existing_instance_dict", &existing_instance_dict,
+               "existing_instance_dict(object) -> dict | None\n\nThe instance dict if there is one already.");
     module.def(
         "build_info", &build_info,
         "build_info() -> dict\n\nVersions of Python and torch (None: without) that this was built against.");
