@@ -187,7 +187,9 @@ def _make_handle(options: CompileOptions) -> Handle:
 
 # The captures that this context is in, with the tokens that end them: one capture may be entered again, and by
 # several tasks and threads at once.
-_entered: contextvars.ContextVar[tuple[Any, ...]] = contextvars.ContextVar("framehook_entered", default=())
+_entered: contextvars.ContextVar[tuple[tuple[Any, _C.CaptureToken], ...]] = contextvars.ContextVar(
+    "framehook_entered", default=()
+)
 
 
 class Capture:
@@ -200,17 +202,22 @@ class Capture:
         self.handle = _make_handle(options)
 
     def __enter__(self) -> Capture:
-        token = None if config.disable else _C.enter_capture(self.handle)
-        _entered.set((*_entered.get(), token))
+        if not config.disable:
+            _entered.set((*_entered.get(), (self, _C.enter_capture(self.handle))))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        *outer, token = _entered.get()
-        _entered.set(tuple(outer))
-        if token is not None:
-            _C.exit_capture(token)
+        entered = list(_entered.get())
+        # Generators may leave in another order than they entered, or in another context: then there is none.
+        for index in range(len(entered) - 1, -1, -1):
+            owner, token = entered[index]
+            if owner is self:
+                del entered[index]
+                _entered.set(tuple(entered))
+                _C.exit_capture(token)
+                return
 
     def __call__(self, fn: F) -> F:
         """Return `fn` such that each call runs inside this capture."""

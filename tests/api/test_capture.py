@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -80,6 +81,26 @@ def test_left_by_an_exception() -> None:
     capture, _ = make()
     with pytest.raises(KeyError), capture:
         raise KeyError
+    assert not _C.is_hook_installed()
+
+
+def test_generators_may_leave_in_another_order() -> None:
+    outer, outer_counter = make()
+    inner, inner_counter = make()
+
+    def inside(capture: framehook.api.Capture) -> Iterator[None]:
+        with capture:
+            yield
+
+    first, second = inside(outer), inside(inner)
+    next(first)
+    next(second)
+    next(first, None)
+    work(torch.ones(2))
+    assert (outer_counter.frame_count, inner_counter.frame_count) == (0, 1)
+    next(second, None)
+    work(torch.ones(3))
+    assert (outer_counter.frame_count, inner_counter.frame_count) == (0, 1)
     assert not _C.is_hook_installed()
 
 
