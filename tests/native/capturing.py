@@ -50,7 +50,11 @@ sys.modules["framehook"] = package
 from framehook import _C
 """
     done = subprocess.run(
-        [sys.executable, "-c", prologue + script], capture_output=True, text=True, timeout=timeout, check=False
+        [sys.executable, "-c", prologue + script],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
     )
     assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     return done.stdout

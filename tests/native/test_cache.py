@@ -8,8 +8,11 @@ import types
 import weakref
 
 import pytest
-from framehook import _C
 
+from framehook import _C
+from framehook.guards.guard import Check, GuardSet
+from framehook.guards.lowering import lower
+from framehook.source import LocalSource
 from tests.native.capturing import capture, replace
 
 
@@ -28,30 +31,24 @@ def clean_records():
         _C.reset_record(code)
 
 
-def predicate_program(predicate, kind=None):
-    """A guard program with one Python fallback on argument 0, or None where the core is built without one."""
-    guards = pytest.importorskip("framehook.guards.lowering")
-    guard = pytest.importorskip("framehook.guards.guard")
-    source = pytest.importorskip("framehook.source")
-    collected = guard.GuardSet()
-    local = source.LocalSource("x", 0)
-    collected.add(None, guard.Check.PREDICATE, (predicate, (local,)))
-    return guards.lower(collected, [])
+def predicate_program(predicate):
+    """A guard program that asks a Python function about argument 0."""
+    collected = GuardSet()
+    local = LocalSource("x", 0)
+    collected.add(None, Check.PREDICATE, (predicate, (local,)))
+    return lower(collected, [])
 
 
 def equals_program(value):
-    guards = pytest.importorskip("framehook.guards.lowering")
-    guard = pytest.importorskip("framehook.guards.guard")
-    source = pytest.importorskip("framehook.source")
-    collected = guard.GuardSet()
-    local = source.LocalSource("x", 0)
-    collected.add(local, guard.Check.EQUALS, value)
-    return guards.lower(collected, [local])
+    """A guard program that compares argument 0, and hands it on."""
+    collected = GuardSet()
+    local = LocalSource("x", 0)
+    collected.add(local, Check.EQUALS, value)
+    return lower(collected, [local])
 
 
 def entry_for(value, result, **options):
-    code = (lambda x, inputs: (result, inputs)).__code__
-    scope = {}
+    scope: dict[str, object] = {}
     exec(f"def generated(x, inputs): return ({result!r}, inputs)", scope)
     return _C.Entry(equals_program(value), scope["generated"].__code__, takes_inputs=True, **options)
 
@@ -106,14 +103,10 @@ def test_entry_whose_guards_named_a_dead_object_is_removed(handle):
     class Thing:
         pass
 
-    guard = pytest.importorskip("framehook.guards.guard")
-    source = pytest.importorskip("framehook.source")
-    lowering = pytest.importorskip("framehook.guards.lowering")
-
     def entry_naming(thing):
-        collected = guard.GuardSet()
-        collected.add(source.LocalSource("x", 0), guard.Check.IDENTITY, thing)
-        return _C.Entry(lowering.lower(collected, []), (lambda x: "generated").__code__, is_whole=True)
+        collected = GuardSet()
+        collected.add(LocalSource("x", 0), Check.IDENTITY, thing)
+        return _C.Entry(lower(collected, []), (lambda x: "generated").__code__, is_whole=True)
 
     first, second = Thing(), Thing()
     for thing in (first, second):
@@ -164,7 +157,9 @@ def test_guard_that_replaces_the_code_of_the_function(handle):
         gc.collect()
         return False
 
-    _C.add_entry(handle, victim.__code__, _C.Entry(predicate_program(swaps), (lambda x: 0).__code__, is_whole=True))
+    _C.add_entry(
+        handle, victim.__code__, _C.Entry(predicate_program(swaps), (lambda x: 0).__code__, is_whole=True)
+    )
     assert _C.CompiledCallable(handle, victim)(1) == "new"
 
 

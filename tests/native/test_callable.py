@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import inspect
@@ -9,8 +10,8 @@ import sys
 import weakref
 
 import pytest
-from framehook import _C
 
+from framehook import _C
 from tests.native.capturing import capture, replace
 from tests.native.test_evaluation import CALLS, defaults, everything, generated_for, keyword_only, plain
 
@@ -312,8 +313,8 @@ def test_graph_that_fails_before_it_changes_anything_runs_eagerly(handle, whole,
     victim, generated = failing_victim(_C.GraphCallable(fails, True, mutates, "graph"))
     replace(handle, victim, generated, is_whole=whole)
     compiled = _C.CompiledCallable(handle, victim)
-    for call in (compiled, victim):
-        with capture(handle if call is victim else None) if call is victim else capture_nothing():
+    for call, context in ((compiled, contextlib.nullcontext()), (victim, capture(handle))):
+        with context:
             if mutates:
                 with pytest.raises(ValueError, match="from the graph"):
                     call(1)
@@ -321,12 +322,6 @@ def test_graph_that_fails_before_it_changes_anything_runs_eagerly(handle, whole,
                 assert call(1) == ("eager", 1)
     assert handle.counters()["graph_failures"] == (0 if mutates else 2)
     assert sys.exc_info() == (None, None, None)
-
-
-def capture_nothing():
-    import contextlib
-
-    return contextlib.nullcontext()
 
 
 def test_other_exceptions_after_a_failed_graph_are_not_swallowed(handle):
@@ -359,16 +354,13 @@ def test_failed_graph_in_an_inner_frame_does_not_rerun_the_outer(handle):
 
     inner, inner_generated = failing_victim(_C.GraphCallable(fails, True, False, "graph"))
     log = []
-
-    def outer(x):
-        log.append("eager")
-
     scope = {"inner": inner, "log": log}
-    exec("def generated(x):\n    log.append('generated')\n    return inner(x)", scope)
-    outer = type(outer)(outer.__code__.replace(co_freevars=()), scope) if not outer.__closure__ else None
-    if outer is None:
-        exec("def outer(x):\n    log.append('eager')", scope)
-        outer = scope["outer"]
+    exec(
+        "def outer(x):\n    log.append('eager')\n"
+        "def generated(x):\n    log.append('generated')\n    return inner(x)",
+        scope,
+    )
+    outer = scope["outer"]
     replace(handle, inner, inner_generated)
     replace(handle, outer, scope["generated"])
     with capture(handle):

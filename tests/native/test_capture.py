@@ -12,8 +12,8 @@ import sysconfig
 import threading
 
 import pytest
-from framehook import _C
 
+from framehook import _C
 from tests.native.capturing import capture, replace, run_script
 
 

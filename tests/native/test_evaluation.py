@@ -8,8 +8,8 @@ import traceback
 from typing import Any
 
 import pytest
-from framehook import _C
 
+from framehook import _C
 from tests.native.capturing import capture, replace
 
 
@@ -383,11 +383,7 @@ def test_generated_code_may_call_captured_functions(handle):
     def outer(x):
         return x
 
-    def generated(x):
-        return inner(x), inner(x + 1)
-
     replace(handle, inner, lambda x: x * 10)
-    # The cell of the test's own scope: outer has no closure, so give the code one that needs none.
     scope = {"inner": inner}
     exec("def generated(x): return inner(x), inner(x + 1)", scope)
     outer = type(outer)(outer.__code__, scope)

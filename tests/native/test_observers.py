@@ -8,8 +8,8 @@ import sys
 import threading
 
 import pytest
-from framehook import _C
 
+from framehook import _C
 from tests.native.capturing import capture, replace
 
 

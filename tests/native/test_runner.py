@@ -6,8 +6,8 @@ import inspect
 import sys
 
 import pytest
-from framehook import _C
 
+from framehook import _C
 from tests.native.capturing import capture, continue_in, replace
 
 
@@ -27,7 +27,9 @@ def resumed(a, b): return (a, b)
     scope["refs"]["next"] = continue_in(scope["resumed"], scope["original"])
     replace(handle, scope["original"], scope["generated"])
     asked = []
-    _C.set_miss_callback(lambda handle, record: asked.append((record.code.co_name, record.slots, record.function)))
+    _C.set_miss_callback(
+        lambda handle, record: asked.append((record.code.co_name, record.slots, record.function))
+    )
     with capture(handle):
         assert scope["original"](1) == (1, 2)
     assert ("resumed", (1, 2), None) in asked
@@ -106,35 +108,21 @@ def helper(x): return "helper"
 
 
 def test_closure_reaches_every_piece(handle):
-    def make_original(cell):
-        def original(x):
-            return cell, x
-
-        return original
-
-    make = _C.make_continuation
-    refs = {}
-
-    def template(cell):
-        def generated(x):
-            return _C.make_continuation(REFS["next"], x)
-
-        def resumed(x):
-            return ("resumed", cell, x)
-
-        return generated, resumed
-
-    global REFS
-    REFS = refs
-    generated, resumed = template("unused")
-    original = make_original("of the call")
-    # The first piece has no use for the closure, but gets it as every function of this code does.
-    source = "def outer(cell):\n    def generated(x):\n        cell\n        return make(refs['next'], x)\n    return generated"
-    scope = {"make": make, "refs": refs}
-    exec(source, scope)
-    refs["next"] = continue_in(resumed, original)
-    _C.add_entry(handle, original.__code__, _C.Entry(None, scope["outer"](0).__code__))
-    original = type(original)(original.__code__, {**scope, "REFS": refs}, None, None, original.__closure__)
+    scope = pieces("""
+def make_original(cell):
+    def original(x): return cell, x
+    return original
+def make_pieces(cell):
+    def generated(x):
+        cell  # as the original, so that a call's closure fits
+        return make(refs["next"], x)
+    def resumed(x): return ("resumed", cell, x)
+    return generated, resumed
+""")
+    original = scope["make_original"]("of the call")
+    generated, resumed = scope["make_pieces"]("unused")
+    scope["refs"]["next"] = continue_in(resumed, original)
+    replace(handle, original, generated)
     with capture(handle):
         assert original(1) == ("resumed", "of the call", 1)
 
