@@ -7,7 +7,9 @@ aliases.
 
 from __future__ import annotations
 
+import collections
 import functools
+import operator
 import types
 from collections.abc import Callable
 from typing import Any
@@ -16,12 +18,14 @@ from framehook.bytecode.assemble import CodeBuilder
 from framehook.source import LocalSource, ObjectSource, Source
 from framehook.trace.capture import Capture
 from framehook.values.base import ConstantValue, LazyValue, MethodOfConstant, Value, is_constant
+from framehook.values.deques import DequeIterator, DequeValue
 from framehook.values.functions import (
     BoundMethodValue,
     CellValue,
     FunctionGet,
     NestedFunctionValue,
 )
+from framehook.values.getters import GetterValue
 from framehook.values.iterators import ComposedIterator, ConstantIterator, ListedIterator
 from framehook.values.mappings import DictValue, DictView, SetValue
 from framehook.values.objects import (
@@ -31,6 +35,7 @@ from framehook.values.objects import (
     InstanceDictValue,
     ObjectValue,
     SuperMethod,
+    UnionValue,
 )
 from framehook.values.sequences import BuiltinMethod, ListValue, SequenceIterator, SliceValue, TupleValue
 from framehook.values.tensor import TensorValue
@@ -47,6 +52,14 @@ class NotRebuildable(Exception):
         self.value = value
 
 
+class CycleFound(Exception):
+    """A container that is being built is part of itself; `value` has to be made empty and filled later."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__()
+        self.value = value
+
+
 class Emitter:
     """One pass over what a generated function has to bring about.
 
@@ -60,7 +73,7 @@ class Emitter:
         self.extras: dict[Source, int] = {}
         self.memo: dict[int, str] = {}
         self.hidden: list[str] = []
-        self._in_progress: set[int] = set()
+        self._in_progress: dict[int, Value] = {}
         self._keep: list[Any] = []
 
     # -- pieces --------------------------------------------------------------------------------------
@@ -131,13 +144,25 @@ class Emitter:
         if emitter is None:
             raise NotRebuildable(f"{value.describe()} cannot be rebuilt", value)
         if id(value) in self._in_progress:
-            raise NotRebuildable("a container that contains itself cannot be rebuilt")
-        self._in_progress.add(id(value))
+            self._cycle(value)
+        self._in_progress[id(value)] = value
         self._keep.append(value)
         emitter(self, value)
-        self._in_progress.discard(id(value))
+        del self._in_progress[id(value)]
         if type(value) not in _STATELESS and id(value) not in self.memo:
             self.memo[id(value)] = self.keep_top()
+
+    def _cycle(self, value: Value) -> None:
+        """Choose the value of a cycle that is made first, empty."""
+        path = list(self._in_progress.values())
+        for each in path[path.index(value) :]:
+            if type(each) in _FILLED_LATER and not self.is_cyclic(each):
+                raise CycleFound(each)
+        raise NotRebuildable("a container that contains itself cannot be rebuilt")
+
+    def is_cyclic(self, value: Value) -> bool:
+        """Whether a value is made empty and filled once it can be referred to."""
+        return any(each is value for each in self.capture.cyclic)
 
     def remember(self, value: Value) -> None:
         """Keep the object on the stack under a value that is still being built (for cycles)."""
@@ -170,7 +195,13 @@ _SINGLETON_TYPES = frozenset({type(None), bool, type(Ellipsis), type(NotImplemen
 
 
 def _list(e: Emitter, value: ListValue) -> None:
+    if not e.is_cyclic(value):
+        e.emit_items(value.items)
+        return
+    e.builder.build_list(0)
+    e.remember(value)
     e.emit_items(value.items)
+    e.builder.emit("LIST_EXTEND", 1)
 
 
 def _tuple(e: Emitter, value: TupleValue) -> None:
@@ -190,7 +221,7 @@ def _plain_tuple(e: Emitter, value: TupleValue) -> None:
 
 
 def _dict(e: Emitter, value: DictValue) -> None:
-    if value.cls is dict:
+    if value.cls is dict and not e.is_cyclic(value):
         _plain_dict(e, value)
         return
     # defaultdict takes its factory first.
@@ -200,7 +231,13 @@ def _dict(e: Emitter, value: DictValue) -> None:
         parts.append(lambda: e.emit(factory))
     elif value.cls.__name__ == "defaultdict":
         parts.append(e.const(None))
-    e.call(value.cls, *parts, lambda: _plain_dict(e, value))
+    if not e.is_cyclic(value):
+        e.call(value.cls, *parts, lambda: _plain_dict(e, value))
+        return
+    e.call(value.cls, *parts)
+    e.remember(value)
+    e.call(value.cls.update, functools.partial(e.builder.load_fast, e.memo[id(value)]), lambda: _plain_dict(e, value))
+    e.builder.pop_top()
 
 
 def _plain_dict(e: Emitter, value: DictValue) -> None:
@@ -400,6 +437,8 @@ def _partial(e: Emitter, value: ObjectValue) -> None:
 
 
 def _exception(e: Emitter, value: ExceptionValue) -> None:
+    if id(value) in e.capture.births:
+        raise NotRebuildable("an exception was raised and handled before it", value)
     e.call(
         value.cls.__new__,
         functools.partial(_class, e, value.cls),
@@ -447,6 +486,10 @@ def _skip(iterable: Any, count: int) -> Any:
     return iterator
 
 
+def _skip_reversed(sequence: Any, count: int) -> Any:
+    return _skip(reversed(sequence), count)
+
+
 def _listed_iterator(e: Emitter, value: ListedIterator) -> None:
     if value.origin is not None:
         e.call(_skip, functools.partial(e.emit, value.origin), e.const(value.position))
@@ -466,6 +509,36 @@ def _composed_iterator(e: Emitter, value: ComposedIterator) -> None:
     if value.is_strict:
         raise NotRebuildable("zip(strict=True) that has begun cannot be rebuilt", value)
     e.call_values(value.cls, *value.parts)
+
+
+def _deque(e: Emitter, value: DequeValue) -> None:
+    if not e.is_cyclic(value):
+        e.call(collections.deque, lambda: e.emit_items(value.items), e.const(value.maxlen))
+        return
+    e.call(collections.deque, e.const(()), e.const(value.maxlen))
+    e.remember(value)
+    owner = functools.partial(e.builder.load_fast, e.memo[id(value)])
+    e.call(collections.deque.extend, owner, lambda: e.emit_items(value.items))
+    e.builder.pop_top()
+
+
+def _deque_iterator(e: Emitter, value: DequeIterator) -> None:
+    if value.version != value.deque.version:
+        raise NotRebuildable("an iterator over a deque that has changed cannot be rebuilt")
+    make = _skip_reversed if value.is_reversed else _skip
+    e.call(make, lambda: e.emit(value.deque), e.const(len(value.deque.items) - value.left))
+
+
+def _getter(e: Emitter, value: GetterValue) -> None:
+    named = DictValue({name: (ConstantValue(name), item) for name, item in value.kwargs.items()})
+    e.builder.begin_call(lambda: e.builder.load_const(value.cls))
+    _plain_tuple(e, TupleValue(value.args))
+    e.emit(named)
+    e.builder.call_function_ex(has_kwargs=True)
+
+
+def _union(e: Emitter, value: UnionValue) -> None:
+    e.call_values(operator.or_, *value.parts)
 
 
 EMITTERS: dict[type, Callable[[Emitter, Any], None]] = {
@@ -492,7 +565,14 @@ EMITTERS: dict[type, Callable[[Emitter, Any], None]] = {
     ConstantIterator: _constant_iterator,
     ListedIterator: _listed_iterator,
     ComposedIterator: _composed_iterator,
+    DequeValue: _deque,
+    DequeIterator: _deque_iterator,
+    GetterValue: _getter,
+    UnionValue: _union,
 }
+
+#: Values that can be made empty and be filled once others refer to them.
+_FILLED_LATER = frozenset({ListValue, DictValue, DequeValue, ObjectValue, NestedFunctionValue, CellValue, ExceptionValue})
 
 #: Values that are built anew wherever they are needed: nobody can tell, or they are in a variable already.
 _STATELESS = frozenset({TensorValue, CallableValue, ClassValue, MethodOfConstant})

@@ -19,7 +19,7 @@ from typing import Any
 from framehook.bytecode.assemble import CodeBuilder
 from framehook.codegen.break_point import BreakPoint
 from framehook.codegen.effects import replay
-from framehook.codegen.emitter import Emitter, NotRebuildable
+from framehook.codegen.emitter import CycleFound, Emitter, NotRebuildable
 from framehook.codegen.operands import operand_count
 from framehook.guards.guard import Check
 from framehook.source import LocalSource, ObjectSource, Source
@@ -58,8 +58,13 @@ def plan(capture: Capture) -> Plan:
     Raises:
         NotRebuildable: when the frame's state cannot be rebuilt.
     """
-    writer = _Writer(capture, None, [], [])
-    writer.write()
+    while True:
+        writer = _Writer(capture, None, [], [])
+        try:
+            writer.write()
+            break
+        except CycleFound as found:
+            capture.cyclic.append(found.value)
     emitter = writer.emitter
     outputs = list(emitter.outputs.values())
     mutated = capture.builder.mutates_inputs()
@@ -150,6 +155,9 @@ class _Writer:
         self._run_graph()
         if capture.frame.inst.line is not None:
             builder.set_line(capture.frame.inst.line)
+        for value in capture.cyclic:
+            self.emitter.emit(value)
+            builder.pop_top()
         for effect in capture.effects:
             replay(self.emitter, effect)
         if capture.result is not None:

@@ -43,6 +43,8 @@ from framehook.values.objects import (
     InstanceDictValue,
     ObjectValue,
     SuperValue,
+    UnionValue,
+    MISSING,
 )
 from framehook.values.sequences import (
     BuiltinMethod,
@@ -154,8 +156,12 @@ def _classes(tr: Any, value: Value) -> list[type]:
         return [cls for item in drain(tr, value) for cls in _classes(tr, item)]
     if isinstance(value, ClassValue):
         return [value.fn]
-    if isinstance(value, ObjectValue) and isinstance(value.obj, types.UnionType):
-        return list(value.obj.__args__)
+    if isinstance(value, UnionValue):
+        return [cls for item in value.parts for cls in _classes(tr, item)]
+    if isinstance(value, CallableValue) and isinstance(value.fn, types.UnionType):
+        if not all(isinstance(cls, type) for cls in value.fn.__args__):
+            tr.graph_break("exception", "isinstance() of a union of generic types")
+        return list(value.fn.__args__)
     tr.throw(
         TypeError, "isinstance() arg 2 must be a type, a tuple of types, or a union"
     )
@@ -222,8 +228,8 @@ def _type(tr: Any, value: Value) -> Value:
 def _callable(tr: Any, value: Value) -> bool:
     value = value.realize(tr)
     if isinstance(value, ObjectValue):
-        return callable(value.obj) if value.obj is not None else hasattr(value.cls, "__call__")
-    return hasattr(value.python_type(), "__call__")
+        return tr.class_attr(value.cls, "__call__") is not MISSING
+    return any("__call__" in base.__dict__ for base in value.python_type().__mro__)
 
 
 @rule(super)
@@ -545,6 +551,29 @@ def _bool(tr: Any, *value: Value) -> bool:
     return tr.truth(value[0]) if value else False
 
 
+def _exception_text(tr: Any, name: str, value: ExceptionValue) -> Value:
+    """`str`, `repr` and `format` of an exception (CPython: BaseException_str, BaseException_repr)."""
+    if name == "__format__":
+        name = "__str__"
+    method = value.special(tr, name)
+    if method is not None:
+        return tr.call(method, [], {})
+    raw = tr.class_attr(value.cls, name)
+    shown = TupleValue(list(value.args))
+    if raw is BaseException.__repr__:
+        args = RULES[id(repr)](tr, [value.args[0] if len(value.args) == 1 else shown], {})
+        words = fold(tr, lambda text: f"({text})" if len(value.args) == 1 else text, [args], {})
+        return fold(tr, lambda text: value.cls.__name__ + text, [words], {})
+    if raw is BaseException.__str__ or raw is KeyError.__str__:
+        if not value.args:
+            return ConstantValue("")
+        if len(value.args) > 1:
+            return RULES[id(str)](tr, [shown], {})
+        return RULES[id(repr if raw is KeyError.__str__ else str)](tr, [value.args[0]], {})
+    tr.graph_break("call", f"{name}() of {value.describe()}")
+    raise AssertionError
+
+
 def _text(name: str, fn: Any) -> Rule:
     def apply(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         if args:
@@ -562,10 +591,7 @@ def _text(name: str, fn: Any) -> Rule:
                         return RULES[id(str)](tr, [value], {})
                 tr.graph_break("call", f"{fn.__name__}() of {value.describe()}")
             if isinstance(value, ExceptionValue):
-                if name == "__str__" and value.special(tr, "__str__") is None and len(value.args) == 1:
-                    if not issubclass(value.cls, KeyError):
-                        return RULES[id(str)](tr, [value.args[0]], {})
-                tr.graph_break("call", f"{fn.__name__}() of {value.describe()}")
+                return _exception_text(tr, name, value)
         return fold_plain(tr, fn, args, kwargs)
 
     return apply
@@ -759,7 +785,7 @@ def call_object(tr: Any, value: ObjectValue, args: Sequence[Value], kwargs: dict
         if referent is None:
             return ConstantValue(None)
         return tr.wrap(referent, tr.absolute(referent, None))
-    if not hasattr(value.cls, "__call__"):
+    if tr.class_attr(value.cls, "__call__") is MISSING:
         tr.throw(TypeError, f"'{value.cls.__name__}' object is not callable")
     tr.graph_break("call", f"{value.describe()} is called: its __call__ is C code")
     raise AssertionError

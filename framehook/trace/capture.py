@@ -47,6 +47,7 @@ class Capture:
         "absolute",
         "births",
         "builder",
+        "cyclic",
         "effects",
         "frame",
         "graph",
@@ -81,6 +82,7 @@ class Capture:
         self.known: dict[int, tuple[Any, Value]] = tracer.known
         self.looked_up: list[LazyValue] = tracer.looked_up
         self.births: dict[int, tuple[Value, int]] = tracer.births
+        self.cyclic: list[Value] = []  # containers that contain themselves, as code generation finds them
         self.result = result
         self.graph_break = graph_break
         self.state = state
@@ -98,4 +100,5 @@ class Capture:
         self.known.clear()
         self.effects.clear()
         self.births.clear()
+        self.cyclic.clear()
         self.looked_up.clear()

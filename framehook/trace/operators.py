@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import abc
 import operator
 from collections.abc import Callable
 from typing import Any
 
 from framehook.guards.guard import Check
-from framehook.values.base import ConstantValue, LazyValue, Tracer, Value, fold, from_plain, to_constant
+from framehook.values.base import ConstantValue, LazyValue, Tracer, Value, fold, from_plain, to_constant, type_name
+from framehook.values.deques import DequeValue
 from framehook.values.functions import FunctionValue
 from framehook.values.mappings import DictValue, DictView, SetValue, hash_key, set_combine
-from framehook.values.objects import CallableValue, ModuleObjectValue, ObjectValue
+from framehook.values.objects import CallableValue, ClassValue, ModuleObjectValue, ObjectValue, UnionValue
 from framehook.values.sequences import ListValue, SequenceValue, TupleValue, drain
 from framehook.values.tensor import TensorValue
 
@@ -112,6 +114,14 @@ def _in_place(tr: Tracer, op: str, left: Value, right: Value) -> Value | None:
             left.touch(tr)
             left.items[:] = repeated.items
             return left
+    if isinstance(left, DequeValue) and op == "+=":
+        left.call_method(tr, "extend", [right], {})
+        return left
+    if isinstance(left, DequeValue) and op == "*=":
+        changed = _deque(tr, "*", left, right)
+        left.items[:] = changed.items
+        left.version += 1
+        return left
     if isinstance(left, DictValue) and op == "|=":
         left.update_from(tr, right)
         return left
@@ -139,7 +149,7 @@ def _is_not_implemented(value: Value) -> bool:
 
 
 def _name(value: Value) -> str:
-    return f"'{value.python_type().__name__}'"
+    return f"'{type_name(value.python_type())}'"
 
 
 def _by_methods(tr: Tracer, op: str, left: Value, right: Value, forward: str, reflected: str) -> Value:
@@ -208,9 +218,32 @@ def _containers(tr: Tracer, op: str, fn: Callable[[Any, Any], Any], left: Value,
         merged = left.plain_copy(tr)
         merged.update_from(tr, right)
         return merged
+    if isinstance(left, DequeValue) or (isinstance(right, DequeValue) and op == "*"):
+        return _deque(tr, op, left, right)
+    if op == "|" and _is_union_part(left) and _is_union_part(right):
+        return UnionValue([left, right])
     if isinstance(left, CallableValue) or isinstance(right, CallableValue):
         tr.graph_break("call", f"operator {op} of {left.describe()} and {right.describe()}")
     tr.throw(TypeError, f"unsupported operand type(s) for {op}: {_name(left)} and {_name(right)}")
+
+
+def _deque(tr: Tracer, op: str, left: Value, right: Value) -> DequeValue:
+    """`deque + deque`, `deque * number`, `number * deque`."""
+    if op == "+" and isinstance(left, DequeValue) and isinstance(right, DequeValue):
+        return DequeValue(left.items + right.items, left.maxlen)
+    for deque, count in ((left, right), (right, left)):
+        if op == "*" and isinstance(deque, DequeValue) and isinstance(count, ConstantValue):
+            if isinstance(count.value, int) and len(deque.items) * count.value <= _MAX_FOLDED:
+                return DequeValue(deque.items * count.value, deque.maxlen)
+    # The native operation words the TypeError.
+    tr.graph_break("exception", f"operator {op} of {left.describe()} and {right.describe()}")
+
+
+def _is_union_part(value: Value) -> bool:
+    """Whether `|` of this value and a class makes a union type."""
+    if isinstance(value, ClassValue):
+        return type(value.fn) in (type, abc.ABCMeta)
+    return isinstance(value, UnionValue)
 
 
 def unary(tr: Tracer, op: str, value: Value) -> Value:
@@ -242,6 +275,8 @@ def compare(tr: Tracer, op: str, left: Value, right: Value) -> Value:
     if isinstance(left, SequenceValue) and isinstance(right, SequenceValue):
         if isinstance(left, ListValue) is isinstance(right, ListValue):
             return _compare_sequences(tr, op, left, right)
+    elif isinstance(left, DequeValue) and isinstance(right, DequeValue):
+        return _compare_sequences(tr, op, ListValue(list(left.items)), ListValue(list(right.items)))
     elif isinstance(left, (SetValue, DictView)) and isinstance(right, (SetValue, DictView)):
         mine = {hash_key(tr, item) for item in _unordered(tr, left)}
         other = {hash_key(tr, item) for item in _unordered(tr, right)}
@@ -331,7 +366,7 @@ def _compare_by_methods(
             if not _is_not_implemented(result):
                 return result
             continue
-        raw = tr.class_attr(receiver.cls, method)  # type: ignore[attr-defined]
+        raw = tr.class_attr(receiver.cls, method)
         if getattr(raw, "__objclass__", object) is object:
             continue
         if receiver.base is not None:

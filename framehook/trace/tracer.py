@@ -13,17 +13,28 @@ import torch
 from framehook import torch_compat
 from framehook.bytecode.decode import decode
 from framehook.bytecode.opcodes import V312, VERSION
-from framehook.bytecode.resume import origin, original_index
+from framehook.bytecode.resume import (
+    changing_parameters,
+    entry_index,
+    is_resume_code,
+    layout_of,
+    native_parameters,
+    origin,
+    original_index,
+)
+from framehook.bytecode.stack import StackItem
 from framehook.guards.guard import Check, Guard, GuardSet
 from framehook.source import BuiltinsSource, ClosureSource, GlobalsSource, LocalSource, ObjectSource, Source
-from framehook.trace import builtin_rules, calls, copying, operators, torch_rules
+from framehook.trace import builtin_rules, calls, copying, library_rules, operators, torch_rules
 from framehook.trace.classes import ClassLookup, construct
-from framehook.trace.frame import Frame, RaisedAt, TracebackValue
+from framehook.trace.frame import Frame, PreviousException, RaisedAt, TracebackValue
 from framehook.trace.graph import GraphBuilder
 from framehook.trace.handlers import HANDLERS
 from framehook.trace.wrap import make_cell, wrap
 from framehook.values.base import (
+    NULL,
     BreakGraph,
+    ChangingNumber,
     ConstantValue,
     LazyValue,
     MethodOfConstant,
@@ -47,6 +58,8 @@ from framehook.values.sequences import ListValue, SliceValue, TupleValue, drain
 from framehook.values.tensor import TensorValue
 
 builtin_rules.rule(copy.deepcopy)(copying.deepcopy)
+for _target, _rule in library_rules.TABLE.items():
+    builtin_rules.rule(_target)(_rule)
 
 #: Instructions after which a trace gives up.
 MAX_INSTRUCTIONS = 2_000_000
@@ -103,12 +116,49 @@ class SymbolicTracer:
         view = GlobalsView(record.globals, GlobalsSource(), record.builtins, builtins_place)
         self._views[id(record.globals)] = view
         frame = Frame(code, view, None)
+        for index, cell in enumerate(record.closure or ()):
+            frame.closure.append(make_cell(self, cell, ClosureSource(index, code.co_freevars[index])))
+        if is_resume_code(code):
+            self._resume(frame)
+            return frame
         for slot, obj in enumerate(record.slots):
             name = code.co_varnames[slot]
             frame.locals[name] = self.root_argument(obj, LocalSource(name, slot))
-        for index, cell in enumerate(record.closure or ()):
-            frame.closure.append(make_cell(self, cell, ClosureSource(index, code.co_freevars[index])))
         return frame
+
+    def _resume(self, frame: Frame) -> None:
+        """Put the variables and the stack of a resumed frame in place, as the prologue does for real."""
+        code = frame.code
+        layout = layout_of(code)
+        changing = changing_parameters(code)
+        native = native_parameters(code)
+        on_stack: dict[int, Value] = {}
+        for slot, ((kind, key), obj) in enumerate(zip(layout.parameters, self.record.slots, strict=True)):
+            name = code.co_varnames[slot]
+            source = LocalSource(name, slot)
+            value = self.root_argument(obj, source)
+            if (type(obj) is float and name in native) or (type(obj) is int and name in changing):
+                value = ChangingNumber(obj, source)
+            if kind == "cell":
+                frame.cells[str(key)] = value  # type: ignore[assignment]
+            elif kind == "local":
+                frame.locals[str(key)] = value
+            else:
+                on_stack[int(key)] = value
+        frame.cells.update(zip(code.co_freevars, frame.closure, strict=True))
+        for position, item in enumerate(layout.stack):
+            if item is StackItem.NULL:
+                frame.push(NULL)
+                continue
+            value = on_stack[position]
+            if item is StackItem.EXC:
+                frame.handling.append(value)
+                value = PreviousException(value)
+            elif item is StackItem.LASTI:
+                value = RaisedAt(value.realize(self).value)  # type: ignore[attr-defined]
+            frame.push(value)
+        frame.index = entry_index(code)
+        frame.inst = frame.instructions[frame.index]
 
     def root_argument(self, obj: Any, source: LocalSource) -> Value:
         """The value of one argument slot."""
@@ -186,10 +236,13 @@ class SymbolicTracer:
     def unwind(self, frame: Frame, raised: Value) -> bool:
         """Continue at the handler of an exception; False when the frame has none there."""
         region = frame.inst.handler
-        if frame.handling and isinstance(raised, ExceptionValue):
-            current = frame.handling[-1]
-            if isinstance(raised.context, ConstantValue) and current is not raised:
-                raised.context = current
+        if isinstance(raised, ExceptionValue):
+            # It has no traceback: where anybody else gets to see it, it has to be raised for real.
+            self.births.setdefault(id(raised), (raised, self.root_step))
+            if frame.handling and isinstance(raised.context, ConstantValue):
+                current = frame.handling[-1]
+                if current is not raised:
+                    raised.context = current
         if region is None:
             return False
         del frame.stack[region.depth :]

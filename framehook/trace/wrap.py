@@ -37,6 +37,7 @@ _IDENTITY_TYPES: tuple[type, ...] = (
     types.ClassMethodDescriptorType,
     types.MethodWrapperType,
     types.CodeType,
+    types.UnionType,
 )
 
 
@@ -79,7 +80,7 @@ def _make(tr: Any, obj: Any, cls: type, source: Source) -> Value:
         return CallableValue(obj, _absolute(tr, obj, source))
     unwrapped = tr.see_through(obj, source)
     if unwrapped is not None:
-        return unwrapped  # type: ignore[no-any-return]
+        return unwrapped
     if isinstance(obj, enum.Enum):
         tr.guard(source, Check.IDENTITY, obj)
         return ObjectValue(cls, obj, tr.absolute(obj, source))
@@ -91,7 +92,7 @@ def _absolute(tr: Any, obj: Any, source: Source) -> Source:
     """Guard the identity of an object and return the source by which all its uses go."""
     if not isinstance(source, ObjectSource):
         tr.guard(source, Check.IDENTITY, obj)
-    return tr.absolute(obj, source)  # type: ignore[no-any-return]
+    return tr.absolute(obj, source)
 
 
 def _builtin_part(tr: Any, obj: Any, cls: type, source: Source) -> Value | None:
@@ -112,7 +113,6 @@ def _tensor(tr: Any, obj: torch.Tensor, source: Source) -> Value:
         tr.graph_break("subclass", f"a tensor of layout {obj.layout} is not traced")
     if torch_compat.is_fake(obj) or not torch_compat.is_plain(obj):
         tr.graph_break("subclass", "a fake, batched or otherwise wrapped tensor is not traced")
-    needs_grad: bool | None = obj.requires_grad if tr.grad_was_enabled else None
     spec = TensorSpec(
         WeakIdentity(type(obj)),
         torch_compat.dispatch_keys(obj),
@@ -120,12 +120,12 @@ def _tensor(tr: Any, obj: torch.Tensor, source: Source) -> Value:
         obj.device,
         tuple(obj.shape),
         tuple(obj.stride()),
-        needs_grad,
+        None,  # until an operation under grad mode uses it
     )
     guard = tr.guard(source, Check.TENSOR, spec)
     value = tr.builder.add_input(source, obj)
-    tr.tensor_guards.append((guard, value))
-    return value  # type: ignore[no-any-return]
+    tr.gradient_guards[id(value)] = (guard, value)
+    return value
 
 
 def _list(tr: Any, obj: list[Any], source: Source) -> Value:
@@ -201,7 +201,7 @@ def make_cell(tr: Any, obj: types.CellType, source: Source) -> CellValue:
         value = known[1]
         if value.source is not source:
             tr.guard(source, Check.SAME, value.source)
-        return value  # type: ignore[no-any-return]
+        return value
     try:
         contents = LazyValue(obj.cell_contents, source.cell_contents())
     except ValueError:

@@ -155,6 +155,14 @@ class Tracer(Protocol):
         """Note an effect that is replayed after the graph."""
 
 
+def type_name(cls: type) -> str:
+    """A class as CPython's messages name it: C types outside of builtins come with their module (`tp_name`)."""
+    is_immutable = cls.__flags__ & (1 << 8)  # Py_TPFLAGS_IMMUTABLETYPE
+    if is_immutable and cls.__module__ != "builtins":
+        return f"{cls.__module__}.{cls.__qualname__}"
+    return cls.__name__
+
+
 class Value:
     """Base of all symbolic values."""
 
@@ -194,27 +202,27 @@ class Value:
 
     def get_item(self, tr: Tracer, key: Value) -> Value:
         """`self[key]`."""
-        tr.throw(TypeError, f"'{self.python_type().__name__}' object is not subscriptable")
+        tr.throw(TypeError, f"'{type_name(self.python_type())}' object is not subscriptable")
 
     def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
         """`self[key] = value`."""
-        tr.throw(TypeError, f"'{self.python_type().__name__}' object does not support item assignment")
+        tr.throw(TypeError, f"'{type_name(self.python_type())}' object does not support item assignment")
 
     def del_item(self, tr: Tracer, key: Value) -> None:
         """`del self[key]`."""
-        tr.throw(TypeError, f"'{self.python_type().__name__}' object doesn't support item deletion")
+        tr.throw(TypeError, f"'{type_name(self.python_type())}' object doesn't support item deletion")
 
     def length(self, tr: Tracer) -> int:
         """`len(self)`."""
-        tr.throw(TypeError, f"object of type '{self.python_type().__name__}' has no len()")
+        tr.throw(TypeError, f"object of type '{type_name(self.python_type())}' has no len()")
 
     def iterate(self, tr: Tracer) -> Value:
         """`iter(self)`: a value with `next`."""
-        tr.throw(TypeError, f"'{self.python_type().__name__}' object is not iterable")
+        tr.throw(TypeError, f"'{type_name(self.python_type())}' object is not iterable")
 
     def next(self, tr: Tracer) -> Value | None:
         """`next(self)`; None when exhausted."""
-        tr.throw(TypeError, f"'{self.python_type().__name__}' object is not an iterator")
+        tr.throw(TypeError, f"'{type_name(self.python_type())}' object is not an iterator")
 
     def contains(self, tr: Tracer, item: Value) -> bool:
         """`item in self`."""
@@ -226,7 +234,7 @@ class Value:
 
     def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         """`self(*args, **kwargs)`."""
-        tr.throw(TypeError, f"'{self.python_type().__name__}' object is not callable")
+        tr.throw(TypeError, f"'{type_name(self.python_type())}' object is not callable")
 
     def call_method(self, tr: Tracer, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         """`self.name(*args, **kwargs)`."""
@@ -255,6 +263,19 @@ class LazyValue(Value):
 
     def _forward(self, name: str) -> NoReturn:
         raise AssertionError(f"lazy value of {self.source.name()} was asked for {name} before it was realized")
+
+
+class ChangingNumber(LazyValue):
+    """A number out of native code that differs from call to call: whatever computes with it stays native."""
+
+    __slots__ = ()
+
+    def realize(self, tr: Tracer) -> Value:
+        tr.graph_break(
+            "data_dependent",
+            f"the {type(self.obj).__name__} at {self.source.name()} comes out of native code and differs between calls",
+            "keep it as a tensor",
+        )
 
 
 class NullValue(Value):

@@ -83,12 +83,13 @@ class GlobalsView:
             if found is not None:
                 return found
             if name in self.namespace:
-                found = self.read[name] = tr.lazy(self.namespace[name], self.source.item(name))
+                found = self.read[name] = tr.found(tr.lazy(self.namespace[name], self.source.item(name)))
                 return found
             tr.guard(self.source, Check.NO_KEY, name)
         if name not in self.builtins:
+            tr.guard(self.builtins_source, Check.NO_KEY, name)
             tr.throw(NameError, f"name '{name}' is not defined")
-        value = tr.lazy(self.builtins[name], self.builtins_source.item(name))
+        value = tr.found(tr.lazy(self.builtins[name], self.builtins_source.item(name)))
         if name not in self.stored:
             self.read[name] = value
         return value
@@ -138,7 +139,7 @@ class FunctionValue(Value):
             return stored
         fn = self.fn
         if name in fn.__dict__:
-            return tr.lazy(fn.__dict__[name], self.source.attr(name))
+            return tr.found(tr.lazy(fn.__dict__[name], self.source.attr(name)))
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
             return tr.wrap(getattr(fn, name), self.source.member(name))
         if name in ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__dict__", "__globals__"):
@@ -324,7 +325,7 @@ class GeneratorValue(IteratorValue):
         return types.GeneratorType
 
     def next(self, tr: Tracer) -> Value | None:
-        return tr.resume_generator(self, ConstantValue(None))  # type: ignore[attr-defined, no-any-return]
+        return tr.resume_generator(self, ConstantValue(None))
 
     def get_attr(self, tr: Tracer, name: str) -> Value:
         if name in ("send", "throw", "close"):
@@ -333,7 +334,7 @@ class GeneratorValue(IteratorValue):
 
     def call_method(self, tr: Tracer, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         if name in ("send", "throw", "close"):
-            return tr.generator_method(self, name, args)  # type: ignore[attr-defined, no-any-return]
+            return tr.generator_method(self, name, args)
         return super().call_method(tr, name, args, kwargs)
 
 

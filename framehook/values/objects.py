@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 import functools
+import inspect
 import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from framehook.guards.guard import Check
-from framehook.values.base import ConstantValue, Tracer, Value, is_constant, to_constant
+from framehook.values.base import ConstantValue, ObservedException, Tracer, Value, is_constant, to_constant
 from framehook.values.functions import BoundMethodValue
 from framehook.values.mappings import DictValue, hash_key
 from framehook.values.sequences import BuiltinContainer, BuiltinMethod, TupleValue, operator_methods
@@ -58,7 +59,8 @@ class ObjectValue(Value):
         self.obj = obj
         self.base = base
         self.attrs: dict[str, Value | None] = {}
-        self.stored: dict[str, None] = {}  # names stored or deleted by the frame, in order
+        #: Names stored or deleted by the frame, in order; True: what was there at entry goes first.
+        self.stored: dict[str, bool] = {}
         self.changed = False
 
     def python_type(self) -> type:
@@ -79,34 +81,34 @@ class ObjectValue(Value):
             return None
         assert self.source is not None
         if name in namespace:
-            found = self.attrs[name] = tr.lazy(namespace[name], self.source.attr(name))
+            found = self.attrs[name] = tr.found(tr.lazy(namespace[name], self.source.attr(name)))
             return found
         tr.guard(self.source.instance_dict(), Check.NO_KEY, name)
         return None
 
     def get_attr(self, tr: Tracer, name: str) -> Value:
         cls = self.cls
-        custom = tr.class_attr(cls, "__getattribute__")  # type: ignore[attr-defined]
+        custom = tr.class_attr(cls, "__getattribute__")
         if isinstance(custom, types.FunctionType):
-            return tr.call(tr.class_value_attr(cls, "__getattribute__"), [self, ConstantValue(name)], {})  # type: ignore[attr-defined]
+            return tr.call(tr.class_value_attr(cls, "__getattribute__"), [self, ConstantValue(name)], {})
         if name == "__class__":
-            return tr.class_value(cls, self)  # type: ignore[attr-defined, no-any-return]
+            return tr.class_value(cls, self)
         if name == "__dict__":
             return InstanceDictValue(self)
         found = self.find_attr(tr, name)
         if found is not None:
             return found
-        fallback = tr.class_attr(cls, "__getattr__")  # type: ignore[attr-defined]
+        fallback = tr.class_attr(cls, "__getattr__")
         if fallback is not MISSING:
-            shortcut = tr.module_getattr(self, fallback, name)  # type: ignore[attr-defined]
+            shortcut = tr.module_getattr(self, fallback, name)
             if shortcut is not None:
-                return shortcut  # type: ignore[no-any-return]
-            return tr.call(tr.class_value_attr(cls, "__getattr__"), [self, ConstantValue(name)], {})  # type: ignore[attr-defined]
+                return shortcut
+            return tr.call(tr.class_value_attr(cls, "__getattr__"), [self, ConstantValue(name)], {})
         tr.throw(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
 
     def find_attr(self, tr: Tracer, name: str) -> Value | None:
         """`object.__getattribute__`, None instead of AttributeError."""
-        raw = tr.class_attr(self.cls, name)  # type: ignore[attr-defined]
+        raw = tr.class_attr(self.cls, name)
         if raw is not MISSING and is_data_descriptor(raw):
             return self.bind(tr, raw, name)
         found = self.instance_attr(tr, name)
@@ -118,13 +120,13 @@ class ObjectValue(Value):
 
     def bind(self, tr: Tracer, raw: object, name: str) -> Value:
         """Bind a raw class attribute to this object, as its `__get__` would."""
-        value = tr.class_value_attr(self.cls, name)  # type: ignore[attr-defined]
+        value = tr.class_value_attr(self.cls, name)
         return bind_raw(tr, raw, value, self, self.cls, name)
 
     def set_attr(self, tr: Tracer, name: str, value: Value) -> None:
-        custom = tr.class_attr(self.cls, "__setattr__")  # type: ignore[attr-defined]
+        custom = tr.class_attr(self.cls, "__setattr__")
         if isinstance(custom, types.FunctionType):
-            tr.call(tr.class_value_attr(self.cls, "__setattr__"), [self, ConstantValue(name), value], {})  # type: ignore[attr-defined]
+            tr.call(tr.class_value_attr(self.cls, "__setattr__"), [self, ConstantValue(name), value], {})
             return
         if custom is not object.__setattr__ and custom is not BaseException.__setattr__:
             super().set_attr(tr, name, value)
@@ -132,7 +134,7 @@ class ObjectValue(Value):
 
     def generic_set_attr(self, tr: Tracer, name: str, value: Value) -> None:
         """`object.__setattr__`."""
-        raw = tr.class_attr(self.cls, name)  # type: ignore[attr-defined]
+        raw = tr.class_attr(self.cls, name)
         if raw is not MISSING and is_data_descriptor(raw):
             self.set_through_descriptor(tr, raw, name, value)
             return
@@ -152,49 +154,64 @@ class ObjectValue(Value):
             accessor = raw.fset if value is not None else raw.fdel
             if accessor is None:
                 tr.graph_break("exception", f"property '{name}' has no {verb}ter")
-            descriptor = tr.class_value_attr(self.cls, name)  # type: ignore[attr-defined]
+            descriptor = tr.class_value_attr(self.cls, name)
             fn = tr.wrap(accessor, descriptor.source.member("fset" if value is not None else "fdel"))
             tr.call(fn, [self] if value is None else [self, value], {})
             return
         if isinstance(raw, types.MemberDescriptorType):
+            if value is None:
+                try:
+                    _slot_value(tr, raw, self, name)
+                except ObservedException:
+                    tr.throw(AttributeError, name)
             self.store(tr, name, value)
             return
         method = "__set__" if value is not None else "__delete__"
         if isinstance(getattr(type(raw), method, None), types.FunctionType):
-            descriptor = tr.class_value_attr(self.cls, name)  # type: ignore[attr-defined]
+            descriptor = tr.class_value_attr(self.cls, name)
             descriptor.realize(tr).call_method(tr, method, [self] if value is None else [self, value], {})
             return
         tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is served by C code")
 
     def store(self, tr: Tracer, name: str, value: Value | None) -> None:
-        """Note the new value of an attribute."""
+        """Note the new value of an attribute, or that it is deleted."""
         self.attrs[name] = value
+        if self.obj is None:
+            if value is None:
+                del self.attrs[name]
+                self.stored.pop(name, None)
+            else:
+                self.stored.setdefault(name, False)
+            return
         if value is None:
             self.stored.pop(name, None)
-        self.stored[name] = None
-        if self.obj is not None and not self.changed:
+            if name in (instance_dict(self.obj) or ()) or is_slot(self.cls, name):
+                self.stored[name] = True
+        elif self.stored.get(name):
+            # Deleted before and stored anew: it comes last now.
+            del self.stored[name]
+            self.stored[name] = True
+        else:
+            self.stored.setdefault(name, False)
+        if not self.changed:
             self.changed = True
             tr.mutated(self)
 
     def del_attr(self, tr: Tracer, name: str) -> None:
-        custom = tr.class_attr(self.cls, "__delattr__")  # type: ignore[attr-defined]
+        custom = tr.class_attr(self.cls, "__delattr__")
         if isinstance(custom, types.FunctionType):
-            tr.call(tr.class_value_attr(self.cls, "__delattr__"), [self, ConstantValue(name)], {})  # type: ignore[attr-defined]
+            tr.call(tr.class_value_attr(self.cls, "__delattr__"), [self, ConstantValue(name)], {})
             return
         self.generic_del_attr(tr, name)
 
     def generic_del_attr(self, tr: Tracer, name: str) -> None:
         """`object.__delattr__`."""
-        raw = tr.class_attr(self.cls, name)  # type: ignore[attr-defined]
+        raw = tr.class_attr(self.cls, name)
         if raw is not MISSING and is_data_descriptor(raw):
             self.set_through_descriptor(tr, raw, name, None)
             return
         if self.instance_attr(tr, name) is None:
             tr.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
-        if self.obj is None:
-            del self.attrs[name]
-            self.stored.pop(name, None)
-            return
         self.store(tr, name, None)
 
     # -- special methods ---------------------------------------------------------------------------
@@ -203,14 +220,14 @@ class ObjectValue(Value):
 
         Special methods are looked up on the class only (Python data model, 3.3.12).
         """
-        raw = tr.class_attr(self.cls, name)  # type: ignore[attr-defined]
+        raw = tr.class_attr(self.cls, name)
         if raw is MISSING or isinstance(raw, _SLOT_WRAPPERS):
             return None
         return self.bind(tr, raw, name)
 
     def has_c_special(self, tr: Tracer, name: str) -> bool:
         """Whether the class serves a special method from C."""
-        raw = tr.class_attr(self.cls, name)  # type: ignore[attr-defined]
+        raw = tr.class_attr(self.cls, name)
         return isinstance(raw, _SLOT_WRAPPERS)
 
     def c_special(self, tr: Tracer, name: str) -> None:
@@ -221,7 +238,7 @@ class ObjectValue(Value):
     def truth(self, tr: Tracer) -> bool:
         method = self.special(tr, "__bool__")
         if method is not None:
-            return tr.truth(tr.call(method, [], {}))  # type: ignore[attr-defined, no-any-return]
+            return tr.truth(tr.call(method, [], {}))
         self.c_special(tr, "__bool__")
         if self.special(tr, "__len__") is None and self.base is None and not self.has_c_special(tr, "__len__"):
             return True
@@ -233,7 +250,7 @@ class ObjectValue(Value):
             known, size = to_constant(tr, tr.call(method, [], {}))
             if not known:
                 tr.graph_break("data_dependent", f"len() of {self.describe()} is not constant")
-            return size  # type: ignore[no-any-return]
+            return size
         if self.base is not None:
             return self.base.length(tr)
         self.c_special(tr, "__len__")
@@ -276,7 +293,7 @@ class ObjectValue(Value):
     def contains(self, tr: Tracer, item: Value) -> bool:
         method = self.special(tr, "__contains__")
         if method is not None:
-            return tr.truth(tr.call(method, [item], {}))  # type: ignore[attr-defined, no-any-return]
+            return tr.truth(tr.call(method, [item], {}))
         if self.base is not None and self.special(tr, "__iter__") is None:
             return self.base.contains(tr, item)
         return super().contains(tr, item)
@@ -295,7 +312,7 @@ class ObjectValue(Value):
     def next(self, tr: Tracer) -> Value | None:
         method = self.special(tr, "__next__")
         if method is not None:
-            return tr.call_until_stop(method)  # type: ignore[attr-defined, no-any-return]
+            return tr.call_until_stop(method)
         self.c_special(tr, "__next__")
         return super().next(tr)
 
@@ -303,15 +320,15 @@ class ObjectValue(Value):
         method = self.special(tr, "__call__")
         if method is not None:
             return tr.call(method, args, kwargs)
-        return tr.call_object(self, args, kwargs)  # type: ignore[attr-defined, no-any-return]
+        return tr.call_object(self, args, kwargs)
 
     def call_method(self, tr: Tracer, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         """Only reached through a `BuiltinMethod`: the C implementation of `name`."""
-        return tr.call_c_method(self, name, args, kwargs)  # type: ignore[attr-defined, no-any-return]
+        return tr.call_c_method(self, name, args, kwargs)
 
     def hash_key(self, tr: Tracer) -> Any:
-        raw = tr.class_attr(self.cls, "__hash__")  # type: ignore[attr-defined]
-        eq = tr.class_attr(self.cls, "__eq__")  # type: ignore[attr-defined]
+        raw = tr.class_attr(self.cls, "__hash__")
+        eq = tr.class_attr(self.cls, "__eq__")
         is_member = isinstance(self.obj, enum.Enum) and eq is object.__eq__
         if (raw is object.__hash__ and eq is object.__eq__) or is_member:
             return ("object", id(self.obj)) if self.obj is not None else self
@@ -333,6 +350,11 @@ def instance_dict(obj: object) -> dict[str, Any] | None:
     except AttributeError:
         return None
     return namespace if type(namespace) is dict else None
+
+
+def is_slot(cls: type, name: str) -> bool:
+    """Whether the class keeps this attribute in a slot."""
+    return isinstance(inspect.getattr_static(cls, name, None), types.MemberDescriptorType)
 
 
 @functools.cache
@@ -358,7 +380,7 @@ def bind_raw(tr: Tracer, raw: object, value: Value, owner: Value, cls: type, nam
     if kind is classmethod:
         assert value.source is not None
         fn = tr.wrap(raw.__func__, value.source.member("__func__"))  # type: ignore[attr-defined]
-        return BoundMethodValue(fn, tr.class_value(cls, owner))  # type: ignore[attr-defined]
+        return BoundMethodValue(fn, tr.class_value(cls, owner))
     if kind is types.MemberDescriptorType:
         return _slot_value(tr, raw, owner, name)
     if kind is functools.cached_property and isinstance(owner, ObjectValue):
@@ -372,35 +394,33 @@ def bind_raw(tr: Tracer, raw: object, value: Value, owner: Value, cls: type, nam
         assert isinstance(owner.base, TupleValue)
         return owner.base.items[raw.__reduce__()[1][0]]  # type: ignore[index]
     if kind is types.GetSetDescriptorType:
-        served = tr.getset_value(owner, raw, name)  # type: ignore[attr-defined]
+        served = tr.getset_value(owner, raw, name)
         if served is not None:
-            return served  # type: ignore[no-any-return]
+            return served
         tr.graph_break("attribute", f"attribute '{name}' of {owner.describe()} is served by C code")
     getter = getattr(kind, "__get__", None)
     if getter is None:
         return value
     if isinstance(getter, types.FunctionType):
-        method = tr.class_value_attr(kind, "__get__")  # type: ignore[attr-defined]
-        return tr.call(method, [value, owner, tr.class_value(cls, owner)], {})  # type: ignore[attr-defined]
+        method = tr.class_value_attr(kind, "__get__")
+        return tr.call(method, [value, owner, tr.class_value(cls, owner)], {})
     tr.graph_break("attribute", f"attribute '{name}' of {owner.describe()} is served by C code")
 
 
 def _slot_value(tr: Tracer, raw: object, owner: Value, name: str) -> Value:
     """The value of a `__slots__` attribute."""
     assert isinstance(owner, ObjectValue)
-    if name in owner.attrs:
-        found = owner.attrs[name]
-        if found is None:
-            tr.throw(AttributeError, name)
+    found = owner.attrs.get(name)
+    if found is not None:
         return found
-    if owner.obj is None:
+    if name in owner.attrs or owner.obj is None:
         tr.throw(AttributeError, f"'{owner.cls.__name__}' object has no attribute '{name}'")
     try:
         obj = raw.__get__(owner.obj, owner.cls)  # type: ignore[attr-defined]
     except AttributeError:
         tr.graph_break("exception", f"slot '{name}' of {owner.describe()} is empty")
     assert owner.source is not None
-    value = owner.attrs[name] = tr.lazy(obj, owner.source.member(name))
+    value = owner.attrs[name] = tr.found(tr.lazy(obj, owner.source.member(name)))
     return value
 
 
@@ -439,7 +459,7 @@ class InstanceDictValue(BuiltinContainer):
         known, name = to_constant(tr, key)
         if not known or type(name) is not str:
             tr.graph_break("attribute", "an attribute whose name is not a constant string")
-        return name  # type: ignore[no-any-return]
+        return name
 
     def truth(self, tr: Tracer) -> bool:
         return self.snapshot(tr).truth(tr)
@@ -465,11 +485,7 @@ class InstanceDictValue(BuiltinContainer):
         name = self._name(tr, key)
         if self.owner.instance_attr(tr, name) is None:
             tr.throw(KeyError, key)
-        if self.owner.obj is None:
-            del self.owner.attrs[name]
-            self.owner.stored.pop(name, None)
-        else:
-            self.owner.store(tr, name, None)
+        self.owner.store(tr, name, None)
 
     def contains(self, tr: Tracer, item: Value) -> bool:
         return self.owner.instance_attr(tr, self._name(tr, item)) is not None
@@ -478,7 +494,7 @@ class InstanceDictValue(BuiltinContainer):
 def _dict_get(tr: Tracer, self: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     found = self.owner.instance_attr(tr, self._name(tr, args[0]))
     if found is not None:
-        return found  # type: ignore[no-any-return]
+        return found
     return args[1] if len(args) > 1 else ConstantValue(None)
 
 
@@ -489,7 +505,7 @@ def _dict_pop(tr: Tracer, self: Any, args: Sequence[Value], kwargs: dict[str, Va
             return args[1]
         tr.throw(KeyError, args[0])
     self.del_item(tr, args[0])
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _dict_setdefault(tr: Tracer, self: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
@@ -497,7 +513,7 @@ def _dict_setdefault(tr: Tracer, self: Any, args: Sequence[Value], kwargs: dict[
     if found is None:
         found = args[1] if len(args) > 1 else ConstantValue(None)
         self.set_item(tr, args[0], found)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _dict_update(tr: Tracer, self: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
@@ -513,7 +529,7 @@ def _dict_update(tr: Tracer, self: Any, args: Sequence[Value], kwargs: dict[str,
 
 def _dict_snapshot(name: str) -> Any:
     def method(tr: Tracer, self: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-        return self.snapshot(tr).call_method(tr, name, args, kwargs)  # type: ignore[no-any-return]
+        return self.snapshot(tr).call_method(tr, name, args, kwargs)
 
     return method
 
@@ -547,7 +563,7 @@ class ItemIterator(Value):
     def next(self, tr: Tracer) -> Value | None:
         position = self.position
         self.position += 1
-        return tr.get_item_until_stop(self.owner, ConstantValue(position))  # type: ignore[attr-defined, no-any-return]
+        return tr.get_item_until_stop(self.owner, ConstantValue(position))
 
 
 class CallableValue(Value):
@@ -571,7 +587,7 @@ class CallableValue(Value):
         return ("object", id(self.fn))
 
     def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-        return tr.call_real(self.fn, self, args, kwargs)  # type: ignore[attr-defined, no-any-return]
+        return tr.call_real(self.fn, self, args, kwargs)
 
     def get_attr(self, tr: Tracer, name: str) -> Value:
         try:
@@ -595,20 +611,20 @@ class ClassValue(CallableValue):
         return f"class {self.fn.__qualname__}"
 
     def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-        return tr.construct(self, args, kwargs)  # type: ignore[attr-defined, no-any-return]
+        return tr.construct(self, args, kwargs)
 
     def get_attr(self, tr: Tracer, name: str) -> Value:
         cls = self.fn
         if name in ("__name__", "__qualname__", "__module__"):
             return ConstantValue(getattr(cls, name))
         if name == "__mro__":
-            return tr.from_plain(tuple(tr.constant_object(base) for base in cls.__mro__))  # type: ignore[attr-defined, no-any-return]
+            return tr.from_plain(tuple(tr.constant_object(base) for base in cls.__mro__))
         if name == "__class__":
             return tr.constant_object(type(cls))
-        meta = tr.class_attr(type(cls), name) if type(cls) is not type else MISSING  # type: ignore[attr-defined]
+        meta = tr.class_attr(type(cls), name) if type(cls) is not type else MISSING
         if meta is not MISSING and is_data_descriptor(meta):
             return self._bind_meta(tr, meta, name)
-        raw = tr.class_attr(cls, name)  # type: ignore[attr-defined]
+        raw = tr.class_attr(cls, name)
         if raw is MISSING:
             if meta is not MISSING:
                 return self._bind_meta(tr, meta, name)
@@ -616,29 +632,29 @@ class ClassValue(CallableValue):
                 if name in ("mro", "__subclasses__"):
                     tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
                 return BuiltinMethod(self, name)
-            if tr.class_attr(type(cls), "__getattr__") is not MISSING:  # type: ignore[attr-defined]
+            if tr.class_attr(type(cls), "__getattr__") is not MISSING:
                 tr.graph_break("attribute", f"attribute '{name}' comes from the metaclass of {self.describe()}")
             tr.throw(AttributeError, f"type object '{cls.__name__}' has no attribute '{name}'")
-        value = tr.class_value_attr(cls, name)  # type: ignore[attr-defined]
+        value = tr.class_value_attr(cls, name)
         kind = type(raw)
         if kind is staticmethod:
             return tr.wrap(raw.__func__, value.source.member("__func__"))
         if kind is classmethod:
             return BoundMethodValue(tr.wrap(raw.__func__, value.source.member("__func__")), self)
         if kind is types.FunctionType or kind is property or not hasattr(kind, "__get__"):
-            return value  # type: ignore[no-any-return]
+            return value
         if isinstance(raw, types.ClassMethodDescriptorType):
             return CallableValue(getattr(cls, name))
         if isinstance(raw, (*_SLOT_WRAPPERS, types.GetSetDescriptorType, types.MemberDescriptorType)):
             found = getattr(cls, name)
             return ConstantValue(found) if is_constant(found) else CallableValue(found)
         if isinstance(getattr(kind, "__get__", None), types.FunctionType):
-            method = tr.class_value_attr(kind, "__get__")  # type: ignore[attr-defined]
+            method = tr.class_value_attr(kind, "__get__")
             return tr.call(method, [value, ConstantValue(None), self], {})
         tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is served by C code")
 
     def _bind_meta(self, tr: Tracer, raw: object, name: str) -> Value:
-        value = tr.class_value_attr(type(self.fn), name)  # type: ignore[attr-defined]
+        value = tr.class_value_attr(type(self.fn), name)
         return bind_raw(tr, raw, value, self, type(self.fn), name)
 
     def set_attr(self, tr: Tracer, name: str, value: Value) -> None:
@@ -647,7 +663,7 @@ class ClassValue(CallableValue):
     def iterate(self, tr: Tracer) -> Value:
         if issubclass(self.fn, enum.Enum):
             members = tuple(tr.wrap(member, self.source.class_attr(member.name)) for member in self.fn)  # type: ignore[union-attr]
-            return tr.from_plain(members).iterate(tr)  # type: ignore[attr-defined, no-any-return]
+            return tr.from_plain(members).iterate(tr)
         tr.graph_break("call", f"iterating over {self.describe()}")
 
     def get_item(self, tr: Tracer, key: Value) -> Value:
@@ -666,6 +682,19 @@ class ClassValue(CallableValue):
         if name == "__instancecheck__":
             return tr.call(tr.constant_object(isinstance), [args[0], self], {})
         tr.graph_break("call", f"method '{name}' of {self.describe()} is not modelled")
+
+
+class UnionValue(Value):
+    """`int | str`, made inside the frame."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: list[Value]) -> None:
+        self.source = None
+        self.parts = parts
+
+    def python_type(self) -> type:
+        return types.UnionType
 
 
 class ModuleObjectValue(Value):
@@ -694,7 +723,7 @@ class ModuleObjectValue(Value):
             return found
         namespace = object.__getattribute__(self.module, "__dict__")
         if name in namespace:
-            found = self.read[name] = tr.lazy(namespace[name], self.source.attr(name))
+            found = self.read[name] = tr.found(tr.lazy(namespace[name], self.source.attr(name)))
             return found
         if self.module.__name__ == "torch._VF":
             # A module object that looks everything up among torch's operations.
@@ -733,10 +762,10 @@ class SuperValue(Value):
             if name in base.__dict__:
                 raw = base.__dict__[name]
                 # The guard is on the class that has it, and on those before it that have it not.
-                value = tr.super_attr(start, mro[position:], base, name)  # type: ignore[attr-defined]
+                value = tr.super_attr(start, mro[position:], base, name)
                 if is_class:
                     if isinstance(raw, types.FunctionType):
-                        return value  # type: ignore[no-any-return]
+                        return value
                     if isinstance(raw, classmethod):
                         return BoundMethodValue(
                             tr.wrap(raw.__func__, value.source.member("__func__")), owner
@@ -764,7 +793,7 @@ class SuperMethod(BuiltinMethod):
         self.base = base
 
     def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-        return tr.call_c_method(self.owner, self.name, args, kwargs)  # type: ignore[attr-defined, no-any-return]
+        return tr.call_c_method(self.owner, self.name, args, kwargs)
 
 
 class ExceptionValue(ObjectValue):
@@ -792,6 +821,11 @@ class ExceptionValue(ObjectValue):
             tr.graph_break("exception", f"attribute '{name}' of an exception of the trace is read")
         if issubclass(self.cls, StopIteration) and name == "value":
             return self.args[0] if self.args else ConstantValue(None)
+        raw = inspect.getattr_static(self.cls, name, None)
+        if isinstance(raw, (types.MemberDescriptorType, types.GetSetDescriptorType)) and (
+            raw.__objclass__.__module__ == "builtins"
+        ):
+            tr.graph_break("exception", f"attribute '{name}' of an exception of the trace is read")
         return super().find_attr(tr, name)
 
     def generic_set_attr(self, tr: Tracer, name: str, value: Value) -> None:

@@ -129,7 +129,7 @@ class SequenceValue(BuiltinContainer):
                 self.guard_length(tr)
                 if not -size <= index < size:
                     tr.throw(IndexError, f"{self.python_type().__name__} index out of range")
-            return self.items[index]
+            return tr.found(self.items[index]) if not self.length_guarded else self.items[index]
         part = as_slice(tr, key)
         if part is not None:
             self.guard_length(tr)
@@ -342,7 +342,7 @@ def drain(tr: Tracer, value: Value) -> list[Value]:
     if isinstance(value, SequenceValue):
         value.guard_length(tr)
         return list(value.items)
-    iterator = tr.iterate(value)  # type: ignore[attr-defined]
+    iterator = tr.iterate(value)
     elements = []
     while (item := iterator.next(tr)) is not None:
         elements.append(item)
@@ -366,7 +366,7 @@ def _list_extend(tr: Tracer, self: ListValue, args: Sequence[Value], kwargs: dic
     if isinstance(source, SequenceValue):
         self.items.extend(drain(tr, source))
         return ConstantValue(None)
-    iterator = tr.iterate(source)  # type: ignore[attr-defined]
+    iterator = tr.iterate(source)
     while (item := iterator.next(tr)) is not None:
         self.items.append(item)
     return ConstantValue(None)
