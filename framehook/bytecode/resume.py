@@ -8,7 +8,7 @@ and lives as long as the original code; it knows its original only weakly.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from types import CodeType
 
 from framehook.bytecode.assemble import GENERATOR_FLAGS, NEWLOCALS, OPTIMIZED, CodeBuilder, Label
@@ -33,7 +33,7 @@ class ResumeLayout:
 class _Resume:
     """What is known of one resume code object."""
 
-    __slots__ = ("index", "index_of_unit", "layout", "original")
+    __slots__ = ("changing", "index", "index_of_unit", "layout", "native", "original")
 
     def __init__(
         self,
@@ -46,6 +46,10 @@ class _Resume:
         self.index = index
         self.layout = layout
         self.index_of_unit = index_of_unit
+        #: Names of parameters that hold results of native instructions.
+        self.native: set[str] = set()
+        #: Those of them whose numbers were seen to change.
+        self.changing: set[str] = set()
 
 
 _Key = tuple[int, tuple[str, ...], tuple[StackItem, ...]]
@@ -111,6 +115,44 @@ def layout_of(code: CodeType) -> ResumeLayout:
     if resume is None:
         raise ValueError(f"{code.co_qualname} is no resume function")
     return resume.layout
+
+
+def entry_index(code: CodeType) -> int:
+    """Index, in the resume function, of the first instruction behind its prologue."""
+    resume = _resume_of(code)
+    if resume is None:
+        raise ValueError(f"{code.co_qualname} is no resume function")
+    wanted = max(resume.index, _entry_length(decode(_original(resume)).instructions))
+    for instruction in decode(code).instructions:
+        if resume.index_of_unit.get(instruction.offset >> 1) == wanted:
+            return instruction.index
+    raise ValueError(f"{code.co_qualname} has lost its instruction {wanted}")
+
+
+def note_native(code: CodeType, parameters: Iterable[str]) -> None:
+    """Note parameters of a resume function that hold what native instructions gave."""
+    resume = _resume_of(code)
+    if resume is not None:
+        resume.native.update(parameters)
+
+
+def native_parameters(code: CodeType) -> Set[str]:
+    """The parameters that hold what native instructions gave: they may differ at every call."""
+    resume = _resume_of(code)
+    return resume.native if resume is not None else frozenset()
+
+
+def note_changing(code: CodeType, parameter: str) -> None:
+    """Note a parameter whose number changes from call to call."""
+    resume = _resume_of(code)
+    if resume is not None and parameter in resume.native:
+        resume.changing.add(parameter)
+
+
+def changing_parameters(code: CodeType) -> Set[str]:
+    """The parameters whose numbers change from call to call."""
+    resume = _resume_of(code)
+    return resume.changing if resume is not None else frozenset()
 
 
 def original_index(code: CodeType, index: int) -> int:

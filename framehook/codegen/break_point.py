@@ -17,9 +17,10 @@ from framehook.bytecode.effects import stack_effect
 from framehook.bytecode.instruction import Instruction
 from framehook.bytecode.liveness import ENDINGS, live_variables
 from framehook.bytecode.opcodes import NULL_COMES_FIRST
-from framehook.bytecode.resume import layout_of, make_resume_code, origin
+from framehook.bytecode.resume import layout_of, make_resume_code, native_parameters, note_native, origin
 from framehook.bytecode.stack import StackItem
 from framehook.codegen.emitter import Emitter, NotRebuildable
+from framehook.source import LocalSource
 from framehook.trace.frame import Frame, PreviousException, RaisedAt
 from framehook.trace.tracer import original_unit
 from framehook.values.base import NULL, ConstantValue, LazyValue, Value
@@ -40,6 +41,8 @@ class BreakPoint:
         self.bound: list[str] = []
         self.cells: dict[str, str] = {}
         self.operands: list[str | None] = []
+        self.native: set[str] = set()  # variables that hold results of native instructions
+        self._was_native = native_parameters(code)
         self._below = below
 
     def stage(self, operands: list[Value], slots: Sequence[str], extras: int, outputs: int) -> None:
@@ -58,6 +61,8 @@ class BreakPoint:
             if name not in live and _is_unobservable(value):
                 continue
             self.bound.append(name)
+            if self._is_native(value):
+                self.native.add(name)
             if isinstance(value, LazyValue) and value.source.kind == "local" and value.source.key == name:
                 continue  # it is where it was
             staged = f".l{name}"
@@ -95,7 +100,16 @@ class BreakPoint:
             return None
         self.emitter.emit(value)
         self.builder.store_fast(name)
+        if self._is_native(value):
+            self.native.add(name)
         return name
+
+    def _is_native(self, value: Value) -> bool:
+        return (
+            isinstance(value, LazyValue)
+            and isinstance(value.source, LocalSource)
+            and value.source.key in self._was_native
+        )
 
     def _stage_stack(self) -> None:
         for position, value in enumerate(self._below):
@@ -188,6 +202,7 @@ class BreakPoint:
         for name in reversed(names):
             if name is not None:
                 builder.store_fast(name)
+                self.native.add(name)
         for _ in range(depth):
             builder.emit("POP_EXCEPT")
         self._return(index, [*self.items, *results], [*self.names, *names])
@@ -219,17 +234,20 @@ class BreakPoint:
         original, _ = origin(code)
         _C.own_resume_code(original, resume)
         layout = layout_of(resume)
+        native: list[str] = []
         builder.begin_call(lambda: builder.load_const(_C.make_continuation))
         builder.load_const(_C.CodeRef(resume))
-        for kind, key in layout.parameters:
+        for slot, (kind, key) in enumerate(layout.parameters):
             if kind == "local":
-                builder.load_fast(str(key))
+                name = str(key)
             elif kind == "cell":
-                builder.load_fast(self.cells[str(key)])
+                name = self.cells[str(key)]
             else:
-                name = names[int(key)]
-                assert name is not None
-                builder.load_fast(name)
+                name = names[int(key)] or ""
+            builder.load_fast(name)
+            if name in self.native:
+                native.append(resume.co_varnames[slot])
+        note_native(resume, native)
         builder.call(len(layout.parameters) + 1)
         builder.return_value()
 

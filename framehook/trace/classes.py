@@ -105,7 +105,7 @@ def construct(tr: Any, value: ClassValue, args: Sequence[Value], kwargs: dict[st
     if meta is not type and meta is not abc.ABCMeta:
         call = tr.class_attr(meta, "__call__")
         if isinstance(call, types.FunctionType):
-            return tr.call(tr.class_value_attr(meta, "__call__"), [value, *args], kwargs)  # type: ignore[no-any-return]
+            return tr.call(tr.class_value_attr(meta, "__call__"), [value, *args], kwargs)
     if getattr(cls, "__abstractmethods__", None):
         tr.graph_break("exception", f"the abstract {value.describe()} is instantiated")
     return make_instance(tr, value, args, kwargs)
@@ -114,6 +114,8 @@ def construct(tr: Any, value: ClassValue, args: Sequence[Value], kwargs: dict[st
 def make_instance(tr: Any, value: ClassValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     """`type.__call__`: `__new__`, then `__init__` if that gave an instance."""
     cls = value.fn
+    if tr.class_attr(cls, "__del__") is not MISSING:
+        tr.graph_break("finalizer", f"an object of class {cls.__qualname__}, which has __del__, is made")
     new = tr.class_attr(cls, "__new__")
     if isinstance(new, staticmethod):
         new = new.__func__
@@ -155,7 +157,7 @@ def new_instance(tr: Any, cls: type, new: Any, args: Sequence[Value]) -> Value:
     for base, part in _BASE_PARTS:
         if issubclass(cls, base):
             if cls in (dict, list, set, frozenset, collections.OrderedDict, collections.defaultdict):
-                return part(cls)  # type: ignore[no-any-return]
+                return part(cls)
             storage = part(collections.OrderedDict if issubclass(cls, collections.OrderedDict) else base)
             if issubclass(cls, collections.defaultdict):
                 storage.cls = collections.defaultdict
@@ -179,6 +181,6 @@ def _enum_member(tr: Any, value: ClassValue, args: Sequence[Value]) -> Value:
         if arg.value in cls._value2member_map_:
             member = cls._value2member_map_[arg.value]
             if member.name in cls.__dict__ or member.name in cls.__members__:
-                return tr.wrap(member, tr.absolute(member, value.source))  # type: ignore[no-any-return]
+                return tr.wrap(member, tr.absolute(member, value.source))
     tr.graph_break("exception", f"{arg.describe()} is no value of {value.describe()}")
     raise AssertionError

@@ -7,11 +7,11 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from framehook import _C, torch_compat
+from framehook.bytecode.liveness import sees_its_frame
 from framehook.trace.capture import Capture, GraphBreak, Unsupported
 from framehook.trace.frame import Frame
 from framehook.trace.tracer import SymbolicTracer
 from framehook.values.base import BreakGraph, ObservedException, Value
-from framehook.values.objects import ExceptionValue
 
 #: Restarts of one trace; each moves the break to an earlier instruction.
 _MAX_RESTARTS = 8
@@ -68,11 +68,9 @@ class _RootRun:
         """Return the capture, or None when the trace must be restarted to stop at `self.step`."""
         tracer = self.tracer
         frame = tracer.frame
-        raised_at: dict[int, int] = {}
         while frame.result is None:
             if self.step == self.stop_at:
                 return self._stop(frame)
-            stack = list(frame.stack)
             tracer.root_step = self.step
             try:
                 tracer.step(frame)
@@ -83,14 +81,8 @@ class _RootRun:
                         BreakGraph("raises", f"the frame raises {raised.python_type().__name__}")
                     )
                     return None
-                if isinstance(raised, ExceptionValue):
-                    raised_at.setdefault(id(raised), self.step)
             except BreakGraph as stop:
                 self.reason = self._describe(stop)
-                # An exception of the trace has no traceback; stop where the real one is raised.
-                live = [raised_at[id(value)] for value in self._live(frame, stack) if id(value) in raised_at]
-                if live:
-                    self.step = min(live)
                 return None
             self.step += 1
             if self.step % 10_000 == 0:
@@ -100,10 +92,11 @@ class _RootRun:
                     raise Unsupported(self._describe(stop)) from None
         return self._finish(frame, frame.result, None)
 
-    def _live(self, frame: Frame, stack: list[Value]) -> list[Value]:
-        return [*stack, *frame.locals.values(), *frame.handling]
-
     def _stop(self, frame: Frame) -> Capture:
+        assert self.reason is not None
+        if sees_its_frame(frame.code):
+            # A frame in pieces has other variables, and is another object in each piece.
+            raise Unsupported(self.reason._replace(reason=f"{self.reason.reason}; the function looks at its own frame"))
         frame.inst = frame.instructions[frame.index]
         return self._finish(frame, None, self.reason)
 

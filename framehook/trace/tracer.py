@@ -51,9 +51,9 @@ from framehook.values.functions import (
     GlobalsView,
     NestedFunctionValue,
 )
+from framehook.values.iterators import ConstantIterator
 from framehook.values.mappings import DictValue, SetValue
 from framehook.values.objects import CallableValue, ClassValue, ExceptionValue, ObjectValue
-from framehook.values.iterators import ConstantIterator
 from framehook.values.sequences import ListValue, SliceValue, TupleValue, drain
 from framehook.values.tensor import TensorValue
 

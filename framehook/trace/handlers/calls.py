@@ -81,7 +81,7 @@ def _set_function_attribute(tr: Any, frame: Any, inst: Any) -> None:
 
 
 def _load_build_class(tr: Any, frame: Any, inst: Any) -> None:
-    tr.graph_break("opcode", "a class is defined in the frame")
+    tr.graph_break("class_body", "a class is defined in the frame", "define it outside of the function")
 
 
 def _load_assertion_error(tr: Any, frame: Any, inst: Any) -> None:

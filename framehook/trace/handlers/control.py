@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from framehook.trace import operators
 from framehook.values.base import ConstantValue
 from framehook.values.functions import GeneratorValue
-from framehook.trace import operators
 
 
 def _jump(tr: Any, frame: Any, inst: Any) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from framehook.values.base import NULL, ConstantValue, Value, is_constant
-from framehook.values.functions import CellValue
 from framehook.bytecode.opcodes import NULL_COMES_FIRST
+from framehook.values.base import NULL, ConstantValue, LazyValue, Value, is_constant
+from framehook.values.functions import CellValue
 from framehook.values.sequences import TupleValue
 
 
@@ -37,10 +37,23 @@ def _store_fast(tr: Any, frame: Any, inst: Any) -> None:
     if inst.variable_kind == "cell":
         frame.cells[inst.argval] = frame.stack.pop()
         return
-    frame.locals[inst.argval] = frame.stack.pop()
+    name = inst.argval
+    old = frame.locals.get(name)
+    if old is not None:
+        _check_finalizer(tr, old)
+    frame.locals[name] = frame.stack.pop()
+
+
+def _check_finalizer(tr: Any, value: Value) -> None:
+    """An object that runs code when it goes has to go where the program lets go of it."""
+    if isinstance(value, LazyValue) and hasattr(type(value.obj), "__del__"):
+        tr.graph_break("finalizer", f"an object of class {type(value.obj).__qualname__}, which has __del__, is let go")
 
 
 def _delete_fast(tr: Any, frame: Any, inst: Any) -> None:
+    old = frame.locals.get(inst.argval)
+    if old is not None:
+        _check_finalizer(tr, old)
     if frame.locals.pop(inst.argval, None) is None:
         name = inst.argval
         tr.throw(
