@@ -56,7 +56,6 @@ def ramp(*sizes: int, **options: Any) -> Tensor:
         "dtype_int": (ramp(3), ramp(3, dtype=torch.int64)),
         "dtype_bool": (ramp(3), ramp(3) > 1),
         "device": (ramp(3), ramp(3).to("meta")),
-        "conjugate": (ramp(3).to(torch.complex64) * 1j, (ramp(3).to(torch.complex64) * 1j).conj()),
         "requires_grad_on": (ramp(3), ramp(3, requires_grad=True)),
         "requires_grad_off": (ramp(3, requires_grad=True), ramp(3)),
         "class_parameter": (ramp(3, requires_grad=True), nn.Parameter(ramp(3))),
@@ -70,6 +69,17 @@ def tensor_argument(patch: object, before: Tensor, after: Tensor) -> Iterator[Ca
 
     yield call(fn, before)
     yield call(fn, after)
+
+
+@TENSORS.miss
+def conjugate_argument(patch: object) -> Iterator[Call]:
+    def fn(x: Tensor) -> tuple[Any, ...]:
+        return x + x, x.is_conj(), x.dtype
+
+    # A deep copy is no conjugate, so it is made here.
+    z = ramp(3).to(torch.complex64) * 1j
+    yield call(fn, z)
+    yield call(fn, z.conj())
 
 
 @TENSORS.miss(
@@ -90,6 +100,16 @@ def tensor_argument(patch: object, before: Tensor, after: Tensor) -> Iterator[Ca
 def tensor_property(patch: object, fn: Any, before: Tensor, after: Tensor) -> Iterator[Call]:
     yield call(fn, before)
     yield call(fn, after)
+
+
+@TENSORS.miss(cases={"conjugate": (torch.Tensor.conj,), "negative": (lambda x: x.conj().imag,)})
+def lazy_bits_of_a_tensor(patch: object, transform: Any) -> Iterator[Call]:
+    def fn(x: Tensor) -> Tensor:
+        return x + x
+
+    x = ramp(3).to(torch.complex64) * 1j
+    yield call(fn, transform(x).resolve_conj().resolve_neg())
+    yield call(fn, transform(x))
 
 
 @TENSORS.miss
