@@ -9,9 +9,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-if importlib.util.find_spec("torch") is None and "framehook" not in sys.modules:
-    package = types.ModuleType("framehook")
-    package.__path__ = [str(ROOT / "framehook")]
-    sys.modules["framehook"] = package
+if importlib.util.find_spec("torch") is None:
+    # The tests of the C++ core may have made the package already.
+    package = sys.modules.setdefault("framehook", types.ModuleType("framehook"))
+    if not hasattr(package, "__path__"):
+        package.__path__ = [str(ROOT / "framehook")]
 elif importlib.util.find_spec("framehook") is None:
     sys.path.insert(0, str(ROOT))
