@@ -348,8 +348,8 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--context", type=int, default=128)
-    parser.add_argument("--batch", type=int, default=16, help="pieces of text per step")
+    parser.add_argument("--context", type=int, default=96)
+    parser.add_argument("--batch", type=int, default=12, help="pieces of text per step")
     # Eager and Inductor draw different random numbers: with dropout the losses could not be compared.
     parser.add_argument("--dropout", type=float, default=0.0)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
