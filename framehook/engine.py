@@ -41,16 +41,19 @@ def compile_frame(handle: Handle, record: _C.FrameRecord) -> _C.Entry | None:
     """
     state = policy.state_of(handle, record)
     handle.misses[state.place] += 1
-    # Nobody waits for another thread's compile: whoever finds the lock taken runs eagerly.
-    if not _one_at_a_time.acquire(blocking=False):
+    if not _take_turn(handle):
         return None
     try:
+        for entry in handle.entries_of(state):
+            if entry.guards is not None and policy.holds(entry.guards, record):
+                return entry  # another thread has made it since
         decision, reason = policy.decide(handle, state, record)
         if decision is Decision.EAGER:
             return None
         entries = handle.entries_of(state)
         if entries:
             events.emit(events.Recompile(handle.serial, *state.place, _failures(entries, record)))
+            policy.note_changing(handle, record, entries)
         if decision is Decision.GIVE_UP:
             _give_up(handle, state, record, entries, reason)
             return None
@@ -58,6 +61,19 @@ def compile_frame(handle: Handle, record: _C.FrameRecord) -> _C.Entry | None:
             return _compile(handle, state, record)
     finally:
         _one_at_a_time.release()
+
+
+def _take_turn(handle: Handle) -> bool:
+    """Get the lock; False when another thread compiles and the handle's patience is at an end: run eagerly."""
+    if _one_at_a_time.acquire(blocking=False):
+        return True
+    if handle.patience <= 0:
+        return False
+    started = time.perf_counter()
+    try:
+        return _one_at_a_time.acquire(timeout=handle.patience)
+    finally:
+        handle.patience -= time.perf_counter() - started
 
 
 def _compile(handle: Handle, state: CodeState, record: _C.FrameRecord) -> _C.Entry | None:
@@ -71,8 +87,20 @@ def _compile(handle: Handle, state: CodeState, record: _C.FrameRecord) -> _C.Ent
             policy.remember_eager(state, lowering.lower(capture.guards, ()))
             _end(handle, state, clock, "eager", _too_small(handle, capture))
             return None
-        if capture.graph_break is not None and not _report_break(handle, state, clock, capture.graph_break):
+        if capture.graph_break is not None:
+            if not _report_break(handle, state, clock, capture.graph_break):
+                return None
+            empty = policy.note_piece(handle, state, capture.operations)
+            if empty:
+                policy.stay_eager(handle, state, empty)
+                _end(handle, state, clock, "eager", empty)
+                return None
+        renewed = policy.renewed_class(handle, state, capture.guards)
+        if renewed:
+            policy.stay_eager(handle, state, renewed)
+            _end(handle, state, clock, "eager", renewed)
             return None
+        state.compiles += 1
         run_graph = clock.time("backend", lambda: _run_backend(handle, capture))
         code = clock.time("codegen", lambda: codegen.emit(planned, run_graph))
         entry = clock.time("guards", lambda: _add_entry(handle, state, record, planned, code))
@@ -242,6 +270,8 @@ def _report_break(handle: Handle, state: CodeState, clock: _Clock, graph_break: 
         # No break of ours: the call ends with the user's own exception.
         _end(handle, state, clock, "eager", reason)
         return False
+    if graph_break.kind == "class_body":
+        policy.note_class_body(handle, state)
     stack = tuple(CodeLocation.of(code, offset) for code, offset in graph_break.frames)
     places = tuple((place.filename, place.line, place.function) for place in stack)
     events.emit(events.GraphBreak(handle.serial, *state.place, reason, hint, places))

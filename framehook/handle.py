@@ -6,9 +6,10 @@ The C++ base owns the entries and counts hits and misses; when a handle goes, it
 from __future__ import annotations
 
 import itertools
+import sys
 import weakref
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from types import CodeType
 from typing import TypeAlias
 
@@ -28,12 +29,16 @@ class CodeState:
     """What a handle remembers of one code object; for calls of modules, of one code object and class."""
 
     __slots__ = (
+        "classes",
         "code",
+        "compiles",
         "discriminator",
         "eager_hits",
         "eager_programs",
         "eager_reason",
+        "hits_before",
         "limit_reason",
+        "paused_until",
         "place",
     )
 
@@ -49,6 +54,12 @@ class CodeState:
         self.eager_reason = ""
         #: Why compiling stopped; empty while it goes on.
         self.limit_reason = ""
+        #: Compiles since `hits_before` was read off the counters, and the lookup until which there are none.
+        self.compiles = 0
+        self.hits_before = 0
+        self.paused_until = 0
+        #: Classes that functions make anew at each call, which entries were compiled for: address by name.
+        self.classes: dict[tuple[str, str], int] = {}
 
 
 class EntryNotes:
@@ -78,6 +89,12 @@ class Handle(_C.Handle):
         self.compiler = compiler
         #: Lookups that found nothing, by place; what has run often enough is warm.
         self.misses: Counter[Place] = Counter()
+        #: Seconds that calls may still wait for compiles of other threads, all together.
+        self.patience = 1.0
+        #: Pieces between graph breaks, and the operations in all of them, by place.
+        self.pieces: dict[Place, tuple[int, int]] = {}
+        #: Qualified names of functions that broke where they define a class.
+        self.class_makers: set[str] = set()
         self._states: dict[int, dict[Hashable, CodeState]] = {}
         _live.add(self)
 
@@ -106,6 +123,7 @@ class Handle(_C.Handle):
         self.clear()
         self._states.clear()
         self.misses.clear()
+        self.pieces.clear()
 
     def lookups_by_place(self) -> dict[Place, tuple[int, int]]:
         """Hits and misses of each function whose code is alive."""
@@ -119,7 +137,9 @@ class Handle(_C.Handle):
                 found[state.place] = (hits + counts["hits"], misses + counts["misses"])
         return found
 
-    def __del__(self) -> None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if is_finalizing():
+            return  # modules are half gone, and nobody listens
         totals = self.counters()
         events.emit(
             events.HandleEnd(

@@ -9,13 +9,17 @@ import enum
 import inspect
 import os
 import sysconfig
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Sequence
 from types import CodeType
 
 import torch
 
 from framehook import _C, torch_compat
+from framehook.bytecode import resume
+from framehook.bytecode.resume import origin
+from framehook.guards.guard import Check, Guard
 from framehook.handle import CodeState, Handle
+from framehook.source import LocalSource
 
 # -- candidates: asked once per code object ------------------------------------------------------------------
 
@@ -85,18 +89,32 @@ def decide(handle: Handle, state: CodeState, record: _C.FrameRecord) -> tuple[De
         stay_eager(handle, state, "torch.compiler.disable(recursive=False)")
         return Decision.EAGER, state.eager_reason
     for program in state.eager_programs:
-        if program.check(record.slots, record.globals, record.builtins, record.closure) is not None:
+        if holds(program, record):
             state.eager_hits += 1
             if state.eager_hits >= _SETTLED and not handle.entries_of(state):
                 stay_eager(handle, state, "too few operations")
             return Decision.EAGER, "too few operations"
     entries = handle.entries_of(state)
+    counts = _C.record_counters(record.code, handle)
+    if counts["lookups"] < state.paused_until:
+        return Decision.EAGER, "entries were replaced faster than they were used"
+    if state.compiles >= options.max_entries_per_code:
+        churns = counts["hits"] - state.hits_before < state.compiles
+        state.compiles, state.hits_before = 0, counts["hits"]
+        if churns and len(entries) < options.max_entries_per_code:
+            state.paused_until = counts["lookups"] + options.evict_after
+            return Decision.GIVE_UP, "entries are replaced faster than they are used"
     if len(entries) >= options.max_entries_per_code and not _make_room(handle, entries):
         return _stop(state, f"{len(entries)} entries for this code (max_entries_per_code)")
     everything = handle.entries()
     if len(everything) >= options.max_entries_per_handle and not _make_room(handle, everything):
         return _stop(state, f"{len(everything)} entries in all (max_entries_per_handle)")
     return Decision.COMPILE, ""
+
+
+def holds(program: _C.GuardProgram, record: _C.FrameRecord) -> bool:
+    """Whether a guard program holds for a frame."""
+    return program.check(record.slots, record.globals, record.builtins, record.closure) is not None
 
 
 def remember_eager(state: CodeState, program: _C.GuardProgram) -> None:
@@ -112,6 +130,69 @@ def stay_eager(handle: Handle, state: CodeState, reason: str) -> None:
         code = state.code()
         if code is not None:
             _C.mark(code, handle, "skip", reason)
+
+
+#: Pieces between graph breaks that a function may have without a single tensor operation.
+_MOST_EMPTY_PIECES = 16
+
+
+def note_piece(handle: Handle, state: CodeState, operations: int) -> str:
+    """Count one piece of a frame; the answer says why the function stays eager from now on, if it does."""
+    pieces, total = handle.pieces.get(state.place, (0, 0))
+    pieces, total = handle.pieces[state.place] = (pieces + 1, total + operations)
+    if pieces < _MOST_EMPTY_PIECES or total:
+        return ""
+    reason = f"{pieces} graph breaks and no operation between them"
+    code = state.code()
+    if code is not None:
+        original, _ = origin(code)
+        handle.state(original, None).eager_reason = reason
+        _C.mark(original, handle, "skip", reason)
+    return reason
+
+
+def note_class_body(handle: Handle, state: CodeState) -> None:
+    """Remember a function that defines classes: they are others at each call."""
+    handle.class_makers.add(state.place[0])
+
+
+def renewed_class(handle: Handle, state: CodeState, guards: Iterable[Guard]) -> str:
+    """Say which class is another one at each call, if the guards name such a class; entries for it never hit."""
+    if not handle.class_makers:
+        return ""
+    for guard in guards:
+        if guard.check not in (Check.TYPE, Check.IDENTITY):
+            continue
+        cls = guard.constant.get()
+        if not isinstance(cls, type) or cls.__qualname__.partition(".<locals>")[0] not in handle.class_makers:
+            continue
+        known = state.classes.setdefault((cls.__module__, cls.__qualname__), id(cls))
+        if known != id(cls):
+            return f"class {cls.__qualname__} is made anew by each call"
+    return ""
+
+
+def note_changing(handle: Handle, record: _C.FrameRecord, entries: Sequence[_C.Entry]) -> None:
+    """See whether entries of a resume function differ in one number, as a loop counts it: it gets no more of them."""
+    if len(entries) < max(2, handle.options.max_entries_per_code // 2):
+        return
+    places: set[str] = set()
+    for entry in entries:
+        found = None
+        if entry.guards is not None:
+            found = entry.guards.failure(record.slots, record.globals, record.builtins, record.closure)
+        if found is None or found[0] < 0:
+            return
+        guard = entry.payload.guards[found[0]]
+        is_number = guard.check is Check.EQUALS and type(guard.constant) is int
+        if not is_number or not isinstance(guard.source, LocalSource):
+            return
+        places.add(guard.source.key)
+    if len(places) == 1 and resume.is_resume_code(record.code):
+        resume.note_changing(record.code, places.pop())
+        for entry in entries:
+            if not entry.hits:
+                _C.remove_entry(entry)
 
 
 def _stop(state: CodeState, reason: str) -> tuple[Decision, str]:

@@ -48,7 +48,7 @@ class _Resume:
         self.index_of_unit = index_of_unit
         #: Names of parameters that hold results of native instructions.
         self.native: set[str] = set()
-        #: Those of them whose numbers were seen to change.
+        #: Parameters whose numbers were seen to change.
         self.changing: set[str] = set()
 
 
@@ -145,7 +145,7 @@ def native_parameters(code: CodeType) -> Set[str]:
 def note_changing(code: CodeType, parameter: str) -> None:
     """Note a parameter whose number changes from call to call."""
     resume = _resume_of(code)
-    if resume is not None and parameter in resume.native:
+    if resume is not None:
         resume.changing.add(parameter)
 
 

@@ -173,10 +173,27 @@ class BreakPoint:
         if inst.opname == "RERAISE":
             builder.emit("RERAISE", 0)
             return []
+        if inst.opname == "WITH_EXCEPT_START":
+            self._leave_with()
+            return [StackItem.VALUE]
         builder.emit_instruction(inst, lambda index: jumped)
         if inst.opname in ENDINGS:
             return []
         return [StackItem.VALUE] * (len(self.operands) + stack_effect(inst, False))
+
+    def _leave_with(self) -> None:
+        """Call `__exit__` with the exception; both lie on the stack of the frame."""
+        builder = self.builder
+        leave, exception = self.names[-4], self.names[-1]
+        assert leave is not None and exception is not None
+        builder.begin_call(lambda: builder.load_fast(leave))
+        builder.begin_call(lambda: builder.load_const(type))
+        builder.load_fast(exception)
+        builder.call(1)
+        builder.load_fast(exception)
+        builder.load_fast(exception)
+        builder.load_attr("__traceback__")
+        builder.call(3)
 
     def _jumped(self, jumped: Label, depth: int) -> None:
         """The continuation at the instruction's jump target."""

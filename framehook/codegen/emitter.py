@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 import operator
 import types
 from collections.abc import Callable
@@ -27,11 +28,12 @@ from framehook.values.functions import (
 )
 from framehook.values.getters import GetterValue
 from framehook.values.iterators import ComposedIterator, ConstantIterator, ListedIterator
-from framehook.values.mappings import DictValue, DictView, SetValue
+from framehook.values.mappings import DictIterator, DictValue, DictView, SetValue
 from framehook.values.objects import (
     CallableValue,
     ClassValue,
     ExceptionValue,
+    InstanceDictSnapshot,
     InstanceDictValue,
     ObjectValue,
     SuperMethod,
@@ -339,7 +341,7 @@ def _callable(e: Emitter, value: CallableValue) -> None:
     e.builder.load_const(value.fn)
 
 
-def _instance_dict(e: Emitter, value: InstanceDictValue) -> None:
+def _instance_dict(e: Emitter, value: InstanceDictValue | InstanceDictSnapshot) -> None:
     e.emit(value.owner)
     e.builder.load_attr("__dict__")
 
@@ -358,7 +360,7 @@ def _object(e: Emitter, value: ObjectValue) -> None:
     base = value.base
     own_class = functools.partial(_class, e, cls)
     if base is None:
-        e.call(object.__new__, own_class)
+        e.call(native_base(cls).__new__, own_class)
     elif isinstance(base, TupleValue):
         e.call(tuple.__new__, own_class, lambda: _plain_tuple(e, base))
     else:
@@ -368,6 +370,12 @@ def _object(e: Emitter, value: ObjectValue) -> None:
         e.memo[id(base)] = e.memo[id(value)]
         _fill(e, value, base)
     _attributes(e, value)
+
+
+@functools.cache
+def native_base(cls: type) -> type:
+    """The nearest class of C code: its `__new__` makes the object."""
+    return next(base for base in cls.__mro__ if not base.__flags__ & (1 << 9))  # Py_TPFLAGS_HEAPTYPE
 
 
 def _class(e: Emitter, cls: type) -> None:
@@ -479,19 +487,30 @@ def _constant_iterator(e: Emitter, value: ConstantIterator) -> None:
     _advance(e, value.position)
 
 
-def _skip(iterable: Any, count: int) -> Any:
+def _skip(iterable: Any, count: int | None) -> Any:
+    """An iterator that has given `count` elements; None: that has come to its end."""
     iterator = iter(iterable)
-    for _ in range(count):
-        next(iterator)
+    for _ in itertools.islice(iterator, count):
+        pass
     return iterator
 
 
-def _skip_reversed(sequence: Any, count: int) -> Any:
+def _skip_reversed(sequence: Any, count: int | None) -> Any:
     return _skip(reversed(sequence), count)
+
+
+def _dict_iterator(e: Emitter, value: DictIterator) -> None:
+    if not value.is_intact():
+        raise NotRebuildable("an iterator over a dict that has changed cannot be rebuilt", value)
+    make = _skip_reversed if value.is_reversed else _skip
+    count = None if value.is_done else value.position
+    e.call(make, lambda: e.emit(value.origin), e.const(count))
 
 
 def _listed_iterator(e: Emitter, value: ListedIterator) -> None:
     if value.origin is not None:
+        if value.version != getattr(value.origin, "version", value.version):
+            raise NotRebuildable("an iterator over a set that has changed cannot be rebuilt", value)
         e.call(_skip, functools.partial(e.emit, value.origin), e.const(value.position))
         return
     if value.cls not in (type(iter(())), reversed):
@@ -524,7 +543,7 @@ def _deque(e: Emitter, value: DequeValue) -> None:
 
 def _deque_iterator(e: Emitter, value: DequeIterator) -> None:
     if value.version != value.deque.version:
-        raise NotRebuildable("an iterator over a deque that has changed cannot be rebuilt")
+        raise NotRebuildable("an iterator over a deque that has changed cannot be rebuilt", value)
     make = _skip_reversed if value.is_reversed else _skip
     e.call(make, lambda: e.emit(value.deque), e.const(len(value.deque.items) - value.left))
 
@@ -558,11 +577,13 @@ EMITTERS: dict[type, Callable[[Emitter, Any], None]] = {
     CallableValue: _callable,
     ClassValue: _callable,
     InstanceDictValue: _instance_dict,
+    InstanceDictSnapshot: _instance_dict,
     TensorValue: _tensor,
     ObjectValue: _object,
     ExceptionValue: _exception,
     SequenceIterator: _sequence_iterator,
     ConstantIterator: _constant_iterator,
+    DictIterator: _dict_iterator,
     ListedIterator: _listed_iterator,
     ComposedIterator: _composed_iterator,
     DequeValue: _deque,

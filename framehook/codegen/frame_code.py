@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from types import CodeType
 from typing import Any
 
+from framehook import _C
 from framehook.bytecode.assemble import CodeBuilder
 from framehook.codegen.break_point import BreakPoint
 from framehook.codegen.effects import replay
@@ -106,6 +107,7 @@ def _guard_aliasing(capture: Capture, mutated: Sequence[Any], outputs: Sequence[
     """Where the graph or the frame changes things, which objects are the same must not change."""
     guards = capture.guards
     if mutated and len(capture.inputs) > 1:
+        _guard_overlaps(capture, mutated)
         everything = tuple(each.source for each in capture.inputs)
         guards.add(None, Check.DISJOINT, (tuple(each.source for each in mutated), everything))
         guards.add(None, Check.DISTINCT, everything)
@@ -123,6 +125,17 @@ def _guard_aliasing(capture: Capture, mutated: Sequence[Any], outputs: Sequence[
     for sources in groups.values():
         if len(sources) > 1:
             guards.add(None, Check.DISTINCT, tuple(sources))
+
+
+def _guard_overlaps(capture: Capture, mutated: Sequence[Any]) -> None:
+    """Inputs that overlap one that the graph changes have to overlap it just so at every call."""
+    for changed in mutated:
+        for other in capture.inputs:
+            if other is changed or (other in mutated and other.name < changed.name):
+                continue
+            if _C.tensors_overlap(changed.example, other.example):
+                distance = _C.tensors_distance(changed.example, other.example)
+                capture.guards.add(None, Check.OVERLAPS, (changed.source, other.source, distance))
 
 
 class _Writer:
