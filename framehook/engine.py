@@ -176,7 +176,31 @@ def _run_backend(handle: Handle, capture: trace.Capture) -> _C.GraphCallable | N
     sources = {each.source.name(): each.source for each in capture.inputs}
     for guard in compiled.extra_guards:
         _add_backend_guard(capture.guards, guard, sources)
-    return _C.GraphCallable(compiled.callable, compiled.is_boxed, capture.mutates_inputs, compiler.name)
+    run = compiled.callable
+    if capture.builder.state_setters:
+        run = _leaving_state(run, torch.autocast_increment_nesting in capture.builder.state_setters)
+    return _C.GraphCallable(run, compiled.is_boxed, capture.mutates_inputs, compiler.name)
+
+
+def _leaving_state(run: Callable[..., Any], is_nesting: bool) -> Callable[..., Any]:
+    """A graph that changes grad mode or autocast puts them back at its end; see to it when it raises half-way."""
+    # The guards see to it that every call begins with the state of now; only autocast's depth is its own.
+    state = torch_compat.save_state()
+
+    def graph(*inputs: Any) -> Any:
+        nesting = state.autocast_nesting
+        if is_nesting:
+            nesting = torch.autocast_increment_nesting() - 1
+            torch.autocast_decrement_nesting()
+        try:
+            return run(*inputs)
+        except BaseException:
+            torch_compat.restore_state(state._replace(autocast_nesting=nesting))
+            if is_nesting and not nesting:
+                torch.clear_autocast_cache()
+            raise
+
+    return graph
 
 
 def _add_backend_guard(guards: GuardSet, guard: torch_compat.InputGuard, sources: dict[str, Source]) -> None:

@@ -15,14 +15,28 @@ from torch._subclasses.fake_tensor import (
 )
 
 from framehook import torch_compat
-from framehook.source import Source
+from framehook.source import AttrSource, ItemSource, Source
 from framehook.values.base import BreakGraph, ConstantValue, Tracer, Value, is_constant, to_constant
 from framehook.values.mappings import DictValue
 from framehook.values.objects import ObjectValue
 from framehook.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue
 from framehook.values.tensor import TensorValue
 
+_OPERATORS = (
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"),
+    *("and", "or", "xor", "lshift", "rshift", "and_", "or_"),
+)
 _DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException)
+
+
+#: In-place operators; `batch_norm(training=True)` and `relu(inplace=True)` show by their flags.
+_IN_PLACE = frozenset({"setitem", *(f"i{name}" for name in _OPERATORS), *(f"__i{name}__" for name in _OPERATORS)})
+
+
+def _is_buffer(source: Source) -> bool:
+    """Whether a tensor was found among the buffers of a module."""
+    owner = source.base
+    return isinstance(source, ItemSource) and isinstance(owner, AttrSource) and owner.key == "_buffers"
 
 
 class GraphInput:
@@ -53,14 +67,17 @@ class GraphBuilder:
         self.mode: FakeTensorMode = torch_compat.make_fake_mode()
         self.inputs: list[GraphInput] = []
         self.operations = 0
+        self.state_setters: set[Any] = set()
         self._by_fake: dict[int, TensorValue] = {}
         self._last_placeholder: torch.fx.Node | None = None
+        self.may_change_inference_tensors = False
 
     def add_input(self, source: Source, tensor: torch.Tensor) -> TensorValue:
         """Return the value of a real tensor; it becomes a placeholder."""
         fake = torch_compat.fakify(self.mode, tensor)
         name = f"input_{len(self.inputs)}"
-        entry = GraphInput(name, source, tensor, fake, isinstance(tensor, torch.nn.Parameter))
+        is_static = isinstance(tensor, torch.nn.Parameter) or _is_buffer(source)
+        entry = GraphInput(name, source, tensor, fake, is_static)
         graph = self.graph
         anchor = self._last_placeholder
         with graph.inserting_after(anchor) if anchor is not None else graph.inserting_before(_first(graph)):
@@ -95,7 +112,9 @@ class GraphBuilder:
         node = self.graph.create_node(
             "call_method" if method else "call_function", target, tuple(fx_args), fx_kwargs
         )
+        node.meta["example_value"] = result
         self.operations += 1
+        self._note_changes(target, args, kwargs)
         return self.wrap_result(tr, node, result)
 
     def _need_requires_grad(self, tr: Tracer, values: Sequence[Value]) -> None:
@@ -111,6 +130,13 @@ class GraphBuilder:
                 self._need_requires_grad(tr, [item for _, item in value.items.values()])
             elif isinstance(value, ObjectValue) and isinstance(value.base, TupleValue):
                 self._need_requires_grad(tr, value.base.items)
+
+    def _note_changes(self, target: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> None:
+        """Inference tensors do not count their changes: go by the names of what may change its arguments."""
+        name = target if isinstance(target, str) else getattr(target, "__name__", "")
+        flags = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, ConstantValue) and arg.value is True]
+        if (name.endswith("_") and not name.endswith("__")) or name in _IN_PLACE or "out" in kwargs or flags:
+            self.may_change_inference_tensors = True
 
     def run(self, target: Any, args: list[Any], kwargs: dict[str, Any], method: bool) -> Any:
         """Run an operation on fake tensors; what goes wrong there is left to the real operation."""
@@ -149,10 +175,7 @@ class GraphBuilder:
             node.meta["example_value"] = result
             items: list[Value] = []
             for position, item in enumerate(result):
-                if isinstance(item, torch.Tensor) and id(item) not in self._by_fake:
-                    part = self.graph.call_function(operator.getitem, (node, position))
-                    items.append(self.wrap_result(tr, part, item))
-                elif isinstance(item, (torch.Tensor, tuple, list)):
+                if isinstance(item, (torch.Tensor, tuple, list)):
                     part = self.graph.call_function(operator.getitem, (node, position))
                     items.append(self.wrap_result(tr, part, item))
                 else:
@@ -194,12 +217,20 @@ class GraphBuilder:
     # -- state ---------------------------------------------------------------------------------------
     def state_call(self, target: Any, *args: Any) -> torch.fx.Node:
         """Note a call that changes torch's state (grad mode, autocast) while the graph runs."""
-        return self.graph.create_node("call_function", target, args)
+        self.state_setters.add(target)
+        node = self.graph.create_node("call_function", target, args)
+        node.meta["example_value"] = None
+        return node
 
     # -- the end -------------------------------------------------------------------------------------
     def mutates_inputs(self) -> list[GraphInput]:
         """The inputs that the graph changes in place."""
-        return [entry for entry in self.inputs if not entry.fake.is_inference() and entry.fake._version != entry.version]
+        return [entry for entry in self.inputs if self._is_changed(entry)]
+
+    def _is_changed(self, entry: GraphInput) -> bool:
+        if entry.fake.is_inference():
+            return self.may_change_inference_tensors
+        return entry.fake._version != entry.version
 
     def finish(self, outputs: list[TensorValue]) -> torch.fx.GraphModule:
         """Close the graph: drop inputs and parts that nobody uses, count, set the outputs."""
