@@ -365,6 +365,29 @@ static PyObject* call_graph_function(GraphCallableObject* self, PyObject* inputs
                                static_cast<size_t>(PyList_GET_SIZE(inputs)), nullptr);
 }
 
+// Compilers find common subexpressions and then return one tensor for two that the program made; eager's are
+// two objects.  Outputs are different values of the trace, so whatever comes twice is copied.
+static PyObject* separate_outputs(PyObject* result) {
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(result);
+    for (Py_ssize_t i = 1; i < count; ++i) {
+        PyObject** items = PySequence_Fast_ITEMS(result);
+        for (Py_ssize_t j = 0; j < i; ++j) {
+            if (items[i] != items[j] || !PyObject_HasAttrString(items[i], "clone")) continue;
+            PyObject* copies = PySequence_List(result);
+            Py_DECREF(result);
+            if (copies == nullptr) return nullptr;
+            PyObject* copy = PyObject_CallMethod(PyList_GET_ITEM(copies, i), "clone", nullptr);
+            if (copy == nullptr || PyList_SetItem(copies, i, copy) < 0) {
+                Py_DECREF(copies);
+                return nullptr;
+            }
+            result = copies;
+            break;
+        }
+    }
+    return result;
+}
+
 static PyObject* call_graph(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* keywords) {
     auto* self = reinterpret_cast<GraphCallableObject*>(callable);
     bool has_keywords = keywords != nullptr && PyTuple_GET_SIZE(keywords) > 0;
@@ -378,6 +401,7 @@ static PyObject* call_graph(PyObject* callable, PyObject* const* args, size_t na
                      self->name, Py_TYPE(result)->tp_name);
         Py_CLEAR(result);
     }
+    if (result != nullptr) result = separate_outputs(result);
     if (result == nullptr && !self->mutates) mark_graph_failure(this_thread);
     return result;
 }

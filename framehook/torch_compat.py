@@ -74,11 +74,19 @@ def fakify(
     Raises:
         torch._subclasses.fake_tensor.UnsupportedFakeTensorException: for quantized and other exotic tensors.
     """
+    if tensor._is_view() and not tensor.requires_grad and not _shares_memory_with_base(tensor):
+        tensor = tensor.detach()
     # Under a user's dispatch mode (FlopCounterMode, ...) the metadata reads would be counted as operations.
     if static:
         return mode.from_tensor(tensor, static_shapes=True)
     ensure_shape_env(mode)
     return mode.from_tensor(tensor, static_shapes=False, source=GraphSource(source))
+
+
+def _shares_memory_with_base(view: torch.Tensor) -> bool:
+    """Whether a view still is one; setting `view.data` leaves `_base` behind as it was.  Checked: 2.13.0."""
+    base = view._base
+    return base is None or base.untyped_storage()._cdata == view.untyped_storage()._cdata
 
 
 def is_fake(value: object) -> bool:
@@ -113,6 +121,14 @@ def is_stale(fake: torch.Tensor, real: torch.Tensor) -> bool:
             and (fake.stride() != real.stride() or fake.storage_offset() != real.storage_offset())
         )
     )
+
+
+def is_mutated(fake: torch.Tensor) -> bool:
+    """Whether tracing changed this input in place; inference tensors do not count their changes.
+
+    `Tensor._version`; a fake begins at 0.  Checked: 2.13.0.
+    """
+    return fake.is_inference() or fake._version > 0
 
 
 def is_mutated_with_gradient(fake: torch.Tensor) -> bool:
@@ -605,13 +621,16 @@ def inductor_compiler(
     return torch._TorchCompileInductorWrapper(mode, options, dynamic)
 
 
-def is_inplace_conflict(error: BaseException) -> bool:
-    """Whether autograd found a saved tensor overwritten, as AOTAutograd's tracing of backward may.
+def is_backward_failure(error: BaseException) -> bool:
+    """Whether AOTAutograd, which traces backward at once, met an error that eager meets only in backward.
 
-    Eager raises it only if somebody calls backward; autograd has no class of its own for it, so the text
-    decides.  Checked: 2.13.0.
+    Saved tensors that were overwritten, and operations without a derivative; autograd has no classes of its own
+    for them, so the text decides.  Checked: 2.13.0.
     """
-    return isinstance(error, RuntimeError) and "has been modified by an inplace operation" in str(error)
+    text = str(error) if isinstance(error, RuntimeError) else ""
+    return "has been modified by an inplace operation" in text or (
+        text.startswith("derivative for ") and text.endswith(" is not implemented")
+    )
 
 
 def is_skip_request(error: BaseException) -> bool:

@@ -11,6 +11,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from framehook import torch_compat
+from framehook.backends.failures import run_again_on_failure
 from framehook.backends.graph import CompiledGraph, Compiler, GraphInput
 from framehook.backends.registry import get, register, resolve
 from framehook.backends.registry import list_backends as list
@@ -66,11 +67,15 @@ def compile_graph(
         [each.source for each in inputs],
         [each.is_static for each in inputs],
     )
+    is_mutating = any(map(torch_compat.is_mutated, fakes))
     try:
-        return compiler.compile(gm, inputs, mode)
+        compiled = compiler.compile(gm, inputs, mode)
+        if is_mutating and compiler.writes_last:
+            compiled = run_again_on_failure(compiled, gm)
+        return compiled
     except Exception as error:
-        if compiler.uses_autograd_tracing and torch_compat.is_inplace_conflict(error):
-            return _as_it_is(gm, "it overwrites what backward would need")
+        if compiler.uses_autograd_tracing and torch_compat.is_backward_failure(error):
+            return _as_it_is(gm, "its backward cannot be traced")
         raise BackendError(f"{type(error).__name__}: {error}", compiler.name, gm) from error
 
 

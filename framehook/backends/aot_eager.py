@@ -26,6 +26,7 @@ class AotEagerCompiler:
 
     name = "aot_eager"
     uses_autograd_tracing = True
+    writes_last = True
 
     def compile(
         self, gm: torch.fx.GraphModule, inputs: Sequence[GraphInput], mode: FakeTensorMode

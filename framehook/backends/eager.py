@@ -21,6 +21,7 @@ class EagerCompiler:
 
     name = "eager"
     uses_autograd_tracing = False
+    writes_last = False
 
     def compile(
         self, gm: torch.fx.GraphModule, inputs: Sequence[GraphInput], mode: FakeTensorMode

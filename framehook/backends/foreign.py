@@ -26,12 +26,13 @@ def entry_points() -> dict[str, importlib.metadata.EntryPoint]:
 class ForeignCompiler:
     """`function(gm, example_inputs)`; `mode` and `options` are passed on as keywords where given."""
 
-    uses_autograd_tracing = False
-
     def __init__(
         self, name: str, function: BackendFunction, mode: str | None, options: Mapping[str, Any] | None
     ) -> None:
         self.name = name
+        #: A wrapper around one of our own backends says what it wraps.
+        self.uses_autograd_tracing = bool(getattr(function, "uses_autograd_tracing", False))
+        self.writes_last = bool(getattr(function, "writes_last", False))
         self._function = function
         self._keywords: dict[str, Any] = {}
         if mode and mode != "default":

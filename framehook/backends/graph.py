@@ -58,6 +58,11 @@ class Compiler(Protocol):
         """Whether the graph goes to AOTAutograd, with its limits."""
         ...
 
+    @property
+    def writes_last(self) -> bool:
+        """Whether its graphs write to their inputs after everything that can fail."""
+        ...
+
     def compile(
         self, gm: torch.fx.GraphModule, inputs: Sequence[GraphInput], mode: FakeTensorMode
     ) -> CompiledGraph:

@@ -75,6 +75,7 @@ class InductorCompiler:
 
     name = "inductor"
     uses_autograd_tracing = True
+    writes_last = False
 
     def __init__(self, mode: str | None, options: Mapping[str, Any] | None, dynamic: bool | None) -> None:
         check_options(mode, options)

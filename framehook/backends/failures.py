@@ -1,0 +1,32 @@
+"""Graphs that fail while they run: what eager would have changed before its exception, and eager's exception."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.fx
+
+from framehook.backends.graph import CompiledGraph
+
+
+def run_again_on_failure(compiled: CompiledGraph, gm: torch.fx.GraphModule) -> CompiledGraph:
+    """Let a graph that changes inputs, and writes to them last, run operation by operation when it raised.
+
+    Where an index is out of range, say, eager has changed some inputs already, and the functionalised graph none.
+    Graphs that change nothing need none of this: their whole frame runs again eagerly.
+
+    Args:
+        compiled: what the backend gave.
+        gm: the graph that it was given.
+    """
+    run, is_boxed = compiled.callable, compiled.is_boxed
+
+    def run_or_run_again(inputs: list[Any]) -> Any:
+        kept = list(inputs)
+        try:
+            return run(inputs) if is_boxed else run(*inputs)
+        except Exception:
+            pass  # left here, so that eager's exception has no other as its context
+        return gm.forward(*kept)
+
+    return compiled._replace(callable=run_or_run_again, is_boxed=True)
