@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import collections
+import enum
 import functools
 import inspect
 import itertools
@@ -19,6 +20,7 @@ from framehook import _C
 from framehook.guards.guard import Check
 from framehook.source import Source
 from framehook.trace import operators
+from framehook.trace.classes import make_instance
 from framehook.values.base import (
     CONSTANT_TYPES,
     ConstantValue,
@@ -34,9 +36,10 @@ from framehook.values.functions import (
     GeneratorValue,
     NestedFunctionValue,
 )
-from framehook.values.iterators import MAKERS, ConstantIterator, IteratorValue, ListedIterator
+from framehook.values.iterators import MAKERS, ConstantIterator, IteratorValue, ListedIterator, make_chain_of
 from framehook.values.mappings import DictValue, DictView, SetValue, hash_key
 from framehook.values.objects import (
+    MISSING,
     CallableValue,
     ClassValue,
     ExceptionValue,
@@ -44,8 +47,8 @@ from framehook.values.objects import (
     ObjectValue,
     SuperValue,
     UnionValue,
-    MISSING,
 )
+from framehook.values.plain import as_plain
 from framehook.values.sequences import (
     BuiltinMethod,
     ListValue,
@@ -90,31 +93,6 @@ def positional(count: int, most: int | None = None) -> Callable[[Callable[..., A
         return apply
 
     return make
-
-
-def as_plain(tr: Any, value: Value) -> tuple[bool, Any]:
-    """(True, object) when a value is constants all the way down, containers included."""
-    value = value.realize(tr)
-    known, obj = to_constant(tr, value)
-    if known:
-        return True, obj
-    if isinstance(value, SequenceValue):
-        parts = [as_plain(tr, item) for item in drain(tr, value)]
-        if all(part[0] for part in parts):
-            items = [part[1] for part in parts]
-            return True, items if isinstance(value, ListValue) else tuple(items)
-    elif isinstance(value, DictValue):
-        value.guard_keys(tr)
-        rows = {key: as_plain(tr, item) for key, (_, item) in value.items.items()}
-        if all(part[0] for part in rows.values()) and value.cls is dict:
-            return True, {key: part[1] for key, part in rows.items()}
-    elif isinstance(value, SetValue) and value.cls is set and all(
-        isinstance(item, ConstantValue) for item in value.elements.values()
-    ):
-        return True, set(value.elements)
-    elif isinstance(value, ClassValue):
-        return True, value.fn
-    return False, None
 
 
 def fold_plain(tr: Any, fn: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
@@ -162,6 +140,8 @@ def _classes(tr: Any, value: Value) -> list[type]:
         if not all(isinstance(cls, type) for cls in value.fn.__args__):
             tr.graph_break("exception", "isinstance() of a union of generic types")
         return list(value.fn.__args__)
+    if not isinstance(value, ConstantValue):
+        tr.graph_break("call", f"isinstance() or issubclass() of {value.describe()}")
     tr.throw(
         TypeError, "isinstance() arg 2 must be a type, a tuple of types, or a union"
     )
@@ -340,10 +320,16 @@ for _target, _maker in MAKERS.items():
     RULES[id(_target)] = _iterator_rule(_maker)
 
 
-@rule(itertools.chain.from_iterable)
-@positional(1)
-def _chain_from_iterable(tr: Any, iterables: Value) -> Value:
-    return RULES[id(itertools.chain)](tr, drain(tr, iterables), {})
+#: Rules of class methods of C classes, which are new objects whenever they are looked up.
+CLASS_METHOD_RULES: dict[tuple[type, str], Rule] = {
+    (itertools.chain, "from_iterable"): _iterator_rule(make_chain_of),
+}
+
+
+def class_method_rule(fn: Any) -> Rule | None:
+    """The rule of a class method of a C class."""
+    owner = getattr(fn, "__self__", None)
+    return CLASS_METHOD_RULES.get((owner, fn.__name__)) if isinstance(owner, type) else None
 
 
 @rule(list)
@@ -395,17 +381,34 @@ def _dict_rule(cls: type) -> Rule:
     return make
 
 
+@rule(vars)
+def _vars(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    if len(args) != 1 or kwargs:
+        tr.graph_break("call", "vars() shows the local variables")
+    owner = args[0].realize(tr)
+    if not isinstance(owner, ObjectValue):
+        tr.graph_break("call", f"vars() of {owner.describe()}")
+    return owner.get_attr(tr, "__dict__")
+
+
 for _cls in (dict, collections.OrderedDict, collections.defaultdict):
     RULES[id(_cls)] = _dict_rule(_cls)
 
 
-@rule(dict.fromkeys)
-@positional(1, 2)
-def _fromkeys(tr: Any, keys: Value, *value: Value) -> Value:
-    result = DictValue()
-    for key in drain(tr, keys):
-        result.set_item(tr, key, value[0] if value else ConstantValue(None))
-    return result
+def _from_keys(cls: type) -> Rule:
+    @positional(1, 2)
+    def make(tr: Any, keys: Value, *value: Value) -> Value:
+        result = DictValue(cls=cls)
+        iterator = tr.iterate(keys)
+        while (key := iterator.next(tr)) is not None:
+            result.set_item(tr, key, value[0] if value else ConstantValue(None))
+        return result
+
+    return make
+
+
+CLASS_METHOD_RULES[dict, "fromkeys"] = _from_keys(dict)
+CLASS_METHOD_RULES[collections.OrderedDict, "fromkeys"] = _from_keys(collections.OrderedDict)
 
 
 @rule(reversed)
@@ -535,7 +538,7 @@ def _number(cls: type, special: str) -> Rule:
                 method = value.special(tr, special)
                 if method is not None:
                     return tr.call(method, [], {})
-        return fold(tr, cls, args, kwargs)
+        return fold_plain(tr, cls, args, kwargs)
 
     return apply
 
@@ -551,6 +554,16 @@ def _bool(tr: Any, *value: Value) -> bool:
     return tr.truth(value[0]) if value else False
 
 
+#: Exceptions of C code whose texts follow from their arguments alone.
+_PLAIN_EXCEPTIONS = frozenset(
+    cls
+    for cls in vars(builtins).values()
+    if isinstance(cls, type)
+    and issubclass(cls, BaseException)
+    and not issubclass(cls, (OSError, SyntaxError, UnicodeError, ImportError, BaseExceptionGroup))
+)
+
+
 def _exception_text(tr: Any, name: str, value: ExceptionValue) -> Value:
     """`str`, `repr` and `format` of an exception (CPython: BaseException_str, BaseException_repr)."""
     if name == "__format__":
@@ -559,17 +572,18 @@ def _exception_text(tr: Any, name: str, value: ExceptionValue) -> Value:
     if method is not None:
         return tr.call(method, [], {})
     raw = tr.class_attr(value.cls, name)
+    is_plain = getattr(raw, "__objclass__", None) in _PLAIN_EXCEPTIONS
     shown = TupleValue(list(value.args))
-    if raw is BaseException.__repr__:
+    if is_plain and name == "__repr__":
         args = RULES[id(repr)](tr, [value.args[0] if len(value.args) == 1 else shown], {})
         words = fold(tr, lambda text: f"({text})" if len(value.args) == 1 else text, [args], {})
         return fold(tr, lambda text: value.cls.__name__ + text, [words], {})
-    if raw is BaseException.__str__ or raw is KeyError.__str__:
+    if is_plain:
         if not value.args:
             return ConstantValue("")
         if len(value.args) > 1:
             return RULES[id(str)](tr, [shown], {})
-        return RULES[id(repr if raw is KeyError.__str__ else str)](tr, [value.args[0]], {})
+        return RULES[id(repr if raw.__objclass__ is KeyError else str)](tr, [value.args[0]], {})
     tr.graph_break("call", f"{name}() of {value.describe()}")
     raise AssertionError
 
@@ -621,6 +635,22 @@ def _abs(tr: Any, value: Value) -> Value:
     return fold(tr, abs, [value], {})
 
 
+def _or_special(fn: Any, special: str) -> Rule:
+    def apply(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        value = args[0].realize(tr) if args else None
+        if isinstance(value, ObjectValue):
+            method = value.special(tr, special)
+            if method is not None:
+                return tr.call(method, args[1:], kwargs)
+        return fold_plain(tr, fn, args, kwargs)
+
+    return apply
+
+
+for _fn, _special in ((round, "__round__"), (math.floor, "__floor__"), (math.ceil, "__ceil__"), (math.trunc, "__trunc__")):
+    RULES[id(_fn)] = _or_special(_fn, _special)
+
+
 @rule(pow)
 def _pow(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     if len(args) == 2 and not kwargs:
@@ -631,6 +661,13 @@ def _pow(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
 @rule(hash)
 @positional(1)
 def _hash(tr: Any, value: Value) -> Value:
+    value = value.realize(tr)
+    if isinstance(value, ObjectValue):
+        method = value.special(tr, "__hash__")
+        if method is not None:
+            return tr.call(method, [], {})
+        if isinstance(value.base, TupleValue):
+            return fold(tr, hash, [value.base], {})
     return fold(tr, hash, [value], {})
 
 
@@ -829,6 +866,9 @@ def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwarg
             if found is None:
                 tr.throw(AttributeError, f"'{owner.cls.__name__}' object has no attribute '{attribute}'")
             return found  # type: ignore[return-value]
+        if isinstance(owner.obj, enum.Enum) and isinstance(owner.obj, (str, int, float)):
+            # A member of an enum of strings or numbers is a constant.
+            return fold_plain(tr, getattr(owner.obj, name), args, kwargs)
         if owner.base is not None and name in getattr(owner.base, "methods", {}):
             return owner.base.call_method(tr, name, args, kwargs)
         if owner.base is None:
@@ -842,6 +882,8 @@ def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwarg
             if name == "__call__":
                 return call_object(tr, owner, args, kwargs)
     elif isinstance(owner, ClassValue):
+        if name == "__call__":  # type.__call__
+            return make_instance(tr, owner, args, kwargs)
         if name in ("__setattr__", "__init_subclass__"):
             return none if name == "__init_subclass__" else tr.graph_break("side_effect", "a class attribute is set")
         return owner.call_method(tr, name, args, kwargs)

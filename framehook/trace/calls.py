@@ -233,9 +233,15 @@ def generator_method(tr: Any, generator: GeneratorValue, name: str, args: Sequen
             _stop(tr, generator)
         return item  # type: ignore[return-value]
     if name == "throw":
-        if len(args) != 1:
-            tr.graph_break("generator", "generator.throw() with several arguments")
-        item = resume_generator(tr, generator, ConstantValue(None), tr.as_exception(args[0]))
+        if not 1 <= len(args) <= 3:
+            tr.graph_break("generator", "generator.throw() with other arguments")
+        raised = args[0]
+        if len(args) > 1:
+            # The form of old: class, instance, traceback.
+            raised = args[1]
+            if not issubclass(raised.realize(tr).python_type(), BaseException):
+                tr.graph_break("generator", "generator.throw() of a class and arguments")
+        item = resume_generator(tr, generator, ConstantValue(None), tr.as_exception(raised))
         if item is None:
             _stop(tr, generator)
         return item  # type: ignore[return-value]

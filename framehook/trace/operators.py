@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import collections
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from framehook.values.deques import DequeValue
 from framehook.values.functions import FunctionValue
 from framehook.values.mappings import DictValue, DictView, SetValue, hash_key, set_combine
 from framehook.values.objects import CallableValue, ClassValue, ModuleObjectValue, ObjectValue, UnionValue
+from framehook.values.plain import as_plain
 from framehook.values.sequences import ListValue, SequenceValue, TupleValue, drain
 from framehook.values.tensor import TensorValue
 
@@ -154,6 +156,12 @@ def _name(value: Value) -> str:
 
 def _by_methods(tr: Tracer, op: str, left: Value, right: Value, forward: str, reflected: str) -> Value:
     """The special-method protocol of binary operators (Python data model, 3.3.8)."""
+    known_left, a = to_constant(tr, left)
+    known_right, b = to_constant(tr, right)
+    if known_left and known_right and _computes_in_c(tr, left, forward) and _computes_in_c(tr, right, reflected):
+        # Members of enums that are strings or numbers.
+        _check_size(tr, op, a, b)
+        return fold(tr, BINARY[op][0], [left, right], {})
     order = [(left, forward, right), (right, reflected, left)]
     left_type, right_type = left.python_type(), right.python_type()
     if left_type is right_type:
@@ -202,7 +210,13 @@ def _containers(tr: Tracer, op: str, fn: Callable[[Any, Any], Any], left: Value,
                         tr.graph_break("call", "a sequence too long to build while tracing")
                     return sequence.make(drain(tr, sequence) * count.value)
     if isinstance(left, ConstantValue) and isinstance(left.value, str) and op == "%":
-        return fold(tr, fn, [left, right], {})
+        known, plain = as_plain(tr, right)
+        if not known:
+            tr.graph_break("call", f"a string is formatted with {right.describe()}")
+        try:
+            return from_plain(tr, fn(left.value, plain))
+        except Exception as error:
+            tr.throw(type(error), *error.args)
     if isinstance(left, TupleValue) or isinstance(right, TupleValue):
         known_left, a = to_constant(tr, left)
         known_right, b = to_constant(tr, right)
@@ -268,6 +282,8 @@ def compare(tr: Tracer, op: str, left: Value, right: Value) -> Value:
     fn, forward, reflected = COMPARE[op]
     if isinstance(left, ConstantValue) and isinstance(right, ConstantValue):
         return fold(tr, fn, [left, right], {})
+    _check_metaclass(tr, left, forward)
+    _check_metaclass(tr, right, reflected)
     if isinstance(left, ObjectValue) or isinstance(right, ObjectValue):
         return _compare_by_methods(tr, op, left, right, forward, reflected)
     if isinstance(left, TensorValue) or isinstance(right, TensorValue):
@@ -298,6 +314,19 @@ def compare(tr: Tracer, op: str, left: Value, right: Value) -> Value:
     )
 
 
+def _computes_in_c(tr: Tracer, value: Value, method: str) -> bool:
+    """Whether an arithmetic method is missing or a builtin type's own."""
+    return not isinstance(value, ObjectValue) or value.special(tr, method) is None
+
+
+def _check_metaclass(tr: Tracer, value: Value, method: str) -> None:
+    """Break where a metaclass has a comparison of its own."""
+    if isinstance(value, ClassValue) and type(value.fn) is not type:
+        raw = tr.class_attr(type(value.fn), method)
+        if getattr(raw, "__objclass__", None) not in (object, type):
+            tr.graph_break("call", f"{method} of {value.describe()} comes from its metaclass")
+
+
 def _compares_in_c(tr: Tracer, value: Value, method: str) -> bool:
     """Whether a comparison method is a builtin type's own."""
     return not isinstance(value, ObjectValue) or value.special(tr, method) is None
@@ -316,6 +345,9 @@ def _dicts_equal(tr: Tracer, left: DictValue, right: DictValue) -> bool:
     left.guard_keys(tr)
     right.guard_keys(tr)
     if len(left.items) != len(right.items):
+        return False
+    ordered = collections.OrderedDict
+    if issubclass(left.cls, ordered) and issubclass(right.cls, ordered) and list(left.items) != list(right.items):
         return False
     for known, (_, value) in left.items.items():
         row = right.items.get(known)

@@ -137,7 +137,7 @@ class SymbolicTracer:
             name = code.co_varnames[slot]
             source = LocalSource(name, slot)
             value = self.root_argument(obj, source)
-            if (type(obj) is float and name in native) or (type(obj) is int and name in changing):
+            if (type(obj) is float and name in native) or (type(obj) in (int, float) and name in changing):
                 value = ChangingNumber(obj, source)
             if kind == "cell":
                 frame.cells[str(key)] = value  # type: ignore[assignment]
@@ -453,6 +453,9 @@ class SymbolicTracer:
 
     def call_real(self, fn: Any, value: Value, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         """Call a callable of C level."""
+        rule = builtin_rules.class_method_rule(fn)
+        if rule is not None:
+            return rule(self, args, kwargs)
         return torch_rules.call_real(self, fn, value, args, kwargs)
 
     def call_object(self, value: ObjectValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:

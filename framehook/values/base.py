@@ -163,6 +163,11 @@ def type_name(cls: type) -> str:
     return cls.__name__
 
 
+def defines(cls: type, name: str) -> bool:
+    """Whether a class has an attribute of its own or an inherited one, its metaclass aside."""
+    return any(name in base.__dict__ for base in cls.__mro__)
+
+
 class Value:
     """Base of all symbolic values."""
 
@@ -184,8 +189,17 @@ class Value:
         return f"a {self.python_type().__name__}"
 
     # -- protocol of Python objects; the defaults say that the operation is not understood ----------
+    def lacks(self, tr: Tracer, special: str, message: str) -> NoReturn:
+        """Raise TypeError if the class has no such special method; if it has one, it is not modelled."""
+        if defines(self.python_type(), special):
+            tr.graph_break("call", f"{special} of {self.describe()} is not modelled")
+        tr.throw(TypeError, message)
+
     def truth(self, tr: Tracer) -> bool:
         """`bool(self)`."""
+        cls = self.python_type()
+        if defines(cls, "__bool__") or defines(cls, "__len__"):
+            tr.graph_break("call", f"the truth of {self.describe()} is not modelled")
         return True
 
     def get_attr(self, tr: Tracer, name: str) -> Value:
@@ -202,27 +216,27 @@ class Value:
 
     def get_item(self, tr: Tracer, key: Value) -> Value:
         """`self[key]`."""
-        tr.throw(TypeError, f"'{type_name(self.python_type())}' object is not subscriptable")
+        self.lacks(tr, "__getitem__", f"'{type_name(self.python_type())}' object is not subscriptable")
 
     def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
         """`self[key] = value`."""
-        tr.throw(TypeError, f"'{type_name(self.python_type())}' object does not support item assignment")
+        self.lacks(tr, "__setitem__", f"'{type_name(self.python_type())}' object does not support item assignment")
 
     def del_item(self, tr: Tracer, key: Value) -> None:
         """`del self[key]`."""
-        tr.throw(TypeError, f"'{type_name(self.python_type())}' object doesn't support item deletion")
+        self.lacks(tr, "__delitem__", f"'{type_name(self.python_type())}' object doesn't support item deletion")
 
     def length(self, tr: Tracer) -> int:
         """`len(self)`."""
-        tr.throw(TypeError, f"object of type '{type_name(self.python_type())}' has no len()")
+        self.lacks(tr, "__len__", f"object of type '{type_name(self.python_type())}' has no len()")
 
     def iterate(self, tr: Tracer) -> Value:
         """`iter(self)`: a value with `next`."""
-        tr.throw(TypeError, f"'{type_name(self.python_type())}' object is not iterable")
+        self.lacks(tr, "__iter__", f"'{type_name(self.python_type())}' object is not iterable")
 
     def next(self, tr: Tracer) -> Value | None:
         """`next(self)`; None when exhausted."""
-        tr.throw(TypeError, f"'{type_name(self.python_type())}' object is not an iterator")
+        self.lacks(tr, "__next__", f"'{type_name(self.python_type())}' object is not an iterator")
 
     def contains(self, tr: Tracer, item: Value) -> bool:
         """`item in self`."""
@@ -234,7 +248,7 @@ class Value:
 
     def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         """`self(*args, **kwargs)`."""
-        tr.throw(TypeError, f"'{type_name(self.python_type())}' object is not callable")
+        self.lacks(tr, "__call__", f"'{type_name(self.python_type())}' object is not callable")
 
     def call_method(self, tr: Tracer, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         """`self.name(*args, **kwargs)`."""

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from framehook.values.base import ConstantValue, Tracer, Value
-from framehook.values.sequences import BuiltinMethod, iterator_method
+from framehook.values.base import ConstantValue, ObservedException, Tracer, Value
+from framehook.values.sequences import BuiltinMethod, TupleValue, iterator_method
 
 
 class IteratorValue(Value):
@@ -54,7 +54,7 @@ class ConstantIterator(IteratorValue):
 class ListedIterator(IteratorValue):
     """An iterator over values that were fixed when it was made (dict views, sets, reversed lists)."""
 
-    __slots__ = ("check", "cls", "elements", "origin", "position")
+    __slots__ = ("check", "cls", "elements", "origin", "position", "version")
 
     def __init__(
         self,
@@ -62,6 +62,7 @@ class ListedIterator(IteratorValue):
         cls: type,
         check: Callable[[Tracer], None] | None = None,
         origin: Value | None = None,
+        version: int = 0,
     ) -> None:
         self.source = None
         self.elements = elements
@@ -69,6 +70,7 @@ class ListedIterator(IteratorValue):
         self.position = 0
         self.check = check  # raises when the container changed under the iterator
         self.origin = origin  # what the real iterator would run over
+        self.version = version  # of the origin, when the iterator was made
 
     def python_type(self) -> type:
         return self.cls
@@ -89,7 +91,7 @@ class ComposedIterator(IteratorValue):
     `parts` are the values it was made from, so that it can be rebuilt while untouched.
     """
 
-    __slots__ = ("cls", "is_strict", "parts", "run", "started")
+    __slots__ = ("cls", "has_raised", "is_strict", "parts", "run", "started")
 
     def __init__(
         self, cls: type, parts: list[Value], run: Iterator[Value], is_strict: bool = False
@@ -100,17 +102,24 @@ class ComposedIterator(IteratorValue):
         self.parts = parts
         self.run = run
         self.started = False
+        self.has_raised = False
 
     def python_type(self) -> type:
         return self.cls
 
     def next(self, tr: Tracer) -> Value | None:
         self.started = True
-        return next(self.run, None)
+        if self.has_raised:
+            tr.graph_break("exception", f"{self.describe()} goes on after an exception")
+        try:
+            return next(self.run, None)
+        except ObservedException:
+            self.has_raised = True
+            raise
 
 
 def _iterators(tr: Tracer, values: Sequence[Value]) -> list[Value]:
-    return [tr.iterate(value) for value in values]  # type: ignore[attr-defined]
+    return [tr.iterate(value) for value in values]
 
 
 def make_zip(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
@@ -119,7 +128,7 @@ def make_zip(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Val
     sources = _iterators(tr, args)
 
     def run() -> Iterator[Value]:
-        from_tuple = tr.from_plain  # type: ignore[attr-defined]
+        from_tuple = tr.from_plain
         while sources:
             row: list[Value] = []
             for number, source in enumerate(sources):
@@ -155,14 +164,14 @@ def make_map(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Val
 def make_filter(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     """filter(fn or None, iterable)."""
     fn, iterable = args
-    source = tr.iterate(iterable)  # type: ignore[attr-defined]
+    source = tr.iterate(iterable)
     predicate = fn.realize(tr)
     keep_true = isinstance(predicate, ConstantValue) and predicate.value is None
 
     def run() -> Iterator[Value]:
         while (item := source.next(tr)) is not None:
             answer = item if keep_true else tr.call(fn, [item], {})
-            if tr.truth(answer):  # type: ignore[attr-defined]
+            if tr.truth(answer):
                 yield item
 
     return ComposedIterator(filter, [fn, source], run())
@@ -175,14 +184,14 @@ def make_enumerate(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) 
     first = start.realize(tr)
     if not isinstance(first, ConstantValue):
         tr.graph_break("call", "enumerate() starts at a number that is not constant")
-    source = tr.iterate(iterable)  # type: ignore[attr-defined]
+    source = tr.iterate(iterable)
     parts: list[Value] = [source, first]
 
     def run() -> Iterator[Value]:
         number = first.value
         while (item := source.next(tr)) is not None:
             parts[1] = ConstantValue(number + 1)
-            yield tr.from_plain((ConstantValue(number), item))  # type: ignore[attr-defined]
+            yield tr.from_plain((ConstantValue(number), item))
             number += 1
 
     return ComposedIterator(enumerate, parts, run())
@@ -193,11 +202,27 @@ def make_chain(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> V
 
     def run() -> Iterator[Value]:
         for arg in args:
-            source = tr.iterate(arg)  # type: ignore[attr-defined]
+            source = tr.iterate(arg)
             while (item := source.next(tr)) is not None:
                 yield item
 
     return ComposedIterator(itertools.chain, list(args), run())
+
+
+def make_chain_of(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """itertools.chain.from_iterable(iterables)."""
+    if kwargs or len(args) != 1:
+        tr.graph_break("call", "from_iterable() is called with other arguments")
+    iterables = tr.iterate(args[0])
+
+    def run() -> Iterator[Value]:
+        while (each := iterables.next(tr)) is not None:
+            source = tr.iterate(each)
+            while (item := source.next(tr)) is not None:
+                yield item
+
+    # An unused one is `chain(*iterables)` only once the iterables are known, so it is never rebuilt.
+    return ComposedIterator(itertools.chain, [], run(), is_strict=True)
 
 
 def make_islice(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
@@ -208,7 +233,7 @@ def make_islice(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> 
         if not isinstance(bound, ConstantValue):
             tr.graph_break("call", "islice() with bounds that are not constant")
         bounds.append(bound.value)
-    source = tr.iterate(args[0])  # type: ignore[attr-defined]
+    source = tr.iterate(args[0])
 
     def elements() -> Iterator[Value]:
         while (item := source.next(tr)) is not None:
@@ -225,7 +250,7 @@ def make_repeat(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> 
     count = times.realize(tr)
     if not isinstance(count, ConstantValue):
         tr.graph_break("call", "repeat() a number of times that is not constant")
-    return ComposedIterator(itertools.repeat, list(args), itertools.repeat(args[0], count.value))
+    return ComposedIterator(itertools.repeat, [args[0], count], itertools.repeat(args[0], count.value))
 
 
 def make_product(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
@@ -233,9 +258,10 @@ def make_product(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) ->
     repeat = kwargs["repeat"].realize(tr) if "repeat" in kwargs else ConstantValue(1)
     if not isinstance(repeat, ConstantValue):
         tr.graph_break("call", "product() with a repeat that is not constant")
-    pools = [tr.drain(arg) for arg in args]  # type: ignore[attr-defined]
-    rows = (tr.from_plain(row) for row in itertools.product(*pools, repeat=repeat.value))  # type: ignore[attr-defined]
-    return ComposedIterator(itertools.product, list(args), rows)
+    pools = [tr.drain(arg) for arg in args]
+    rows = (tr.from_plain(row) for row in itertools.product(*pools, repeat=repeat.value))
+    parts: list[Value] = [TupleValue(pool) for pool in pools]
+    return ComposedIterator(itertools.product, parts * max(repeat.value, 0), rows)
 
 
 def make_count(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
@@ -249,7 +275,7 @@ def make_count(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> V
 
 def make_accumulate(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     """itertools.accumulate(iterable[, func, *, initial=None])."""
-    source = tr.iterate(args[0])  # type: ignore[attr-defined]
+    source = tr.iterate(args[0])
     fn = args[1] if len(args) > 1 else kwargs.get("func")
     initial = kwargs.get("initial")
 
@@ -264,7 +290,131 @@ def make_accumulate(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value])
                 total = tr.binary("+", total, item) if fn is None else tr.call(fn, [total, item], {})
             yield total
 
-    return ComposedIterator(itertools.accumulate, [source], run())
+    parts = [source] if fn is None else [source, fn]
+    return ComposedIterator(itertools.accumulate, parts, run(), is_strict=initial is not None)
+
+
+def _eager_rows(fn: Any) -> Callable[[Tracer, Sequence[Value], dict[str, Value]], Value]:
+    """An iterator that reads its whole iterable when it is made (combinations and the like)."""
+
+    def make(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        count = args[1] if len(args) > 1 else kwargs.get("r", ConstantValue(None))
+        length = count.realize(tr)
+        if not args or len(args) > 2 or set(kwargs) - {"r"} or not isinstance(length, ConstantValue):
+            tr.graph_break("call", f"{fn.__name__}() is called with other arguments")
+        if type(length.value) is not int and not (length.value is None and fn is itertools.permutations):
+            tr.graph_break("exception", f"{fn.__name__}() of a length that is no number")
+        if type(length.value) is int and length.value < 0:
+            tr.throw(ValueError, "r must be non-negative")
+        pool = tr.drain(args[0])
+        rows = (tr.from_plain(row) for row in fn(pool, length.value))
+        return ComposedIterator(fn, [TupleValue(pool), length], rows)
+
+    return make
+
+
+def _over(
+    fn: Any, takes_function: bool, run: Callable[[Tracer, Value, Value], Iterator[Value]]
+) -> Callable[[Tracer, Sequence[Value], dict[str, Value]], Value]:
+    """An iterator over one other: `run(tr, function or second argument, source)` drives it."""
+
+    def make(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        if kwargs or len(args) != 2:
+            tr.graph_break("call", f"{fn.__name__}() is called with other arguments")
+        first, second = args if takes_function else (args[1], args[0])
+        return ComposedIterator(fn, list(args), run(tr, first, tr.iterate(second)))
+
+    return make
+
+
+def _take_while(tr: Tracer, predicate: Value, source: Value) -> Iterator[Value]:
+    while (item := source.next(tr)) is not None and tr.truth(tr.call(predicate, [item], {})):
+        yield item
+
+
+def _drop_while(tr: Tracer, predicate: Value, source: Value) -> Iterator[Value]:
+    while (item := source.next(tr)) is not None:
+        if not tr.truth(tr.call(predicate, [item], {})):
+            yield item
+            break
+    while (item := source.next(tr)) is not None:
+        yield item
+
+
+def _filter_false(tr: Tracer, predicate: Value, source: Value) -> Iterator[Value]:
+    test = predicate.realize(tr)
+    keeps_false = isinstance(test, ConstantValue) and test.value is None
+    while (item := source.next(tr)) is not None:
+        if not tr.truth(item if keeps_false else tr.call(test, [item], {})):
+            yield item
+
+
+def _star_map(tr: Tracer, fn: Value, source: Value) -> Iterator[Value]:
+    while (item := source.next(tr)) is not None:
+        yield tr.call(fn, tr.drain(item), {})
+
+
+def _compress(tr: Tracer, selectors: Value, source: Value) -> Iterator[Value]:
+    chosen = tr.iterate(selectors)
+    while (item := source.next(tr)) is not None and (choice := chosen.next(tr)) is not None:
+        if tr.truth(choice):
+            yield item
+
+
+def make_pairwise(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """itertools.pairwise(iterable)."""
+    if kwargs or len(args) != 1:
+        tr.graph_break("call", "pairwise() is called with other arguments")
+    source = tr.iterate(args[0])
+
+    def run() -> Iterator[Value]:
+        before = source.next(tr)
+        while before is not None and (item := source.next(tr)) is not None:
+            yield tr.from_plain((before, item))
+            before = item
+
+    return ComposedIterator(itertools.pairwise, list(args), run())
+
+
+def make_zip_longest(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """itertools.zip_longest(*iterables, fillvalue=None)."""
+    fill = kwargs.get("fillvalue", ConstantValue(None))
+    if set(kwargs) - {"fillvalue"}:
+        tr.graph_break("call", "zip_longest() is called with other arguments")
+    sources: list[Value | None] = list(_iterators(tr, args))
+
+    def run() -> Iterator[Value]:
+        while True:
+            row: list[Value] = []
+            for number, source in enumerate(sources):
+                item = source.next(tr) if source is not None else None
+                if item is None:
+                    sources[number] = None
+                    if not any(sources):
+                        return
+                row.append(fill if item is None else item)
+            if not row:
+                return
+            yield tr.from_plain(tuple(row))
+
+    return ComposedIterator(itertools.zip_longest, list(args), run(), is_strict="fillvalue" in kwargs)
+
+
+def make_cycle(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """itertools.cycle(iterable)."""
+    if kwargs or len(args) != 1:
+        tr.graph_break("call", "cycle() is called with other arguments")
+    source = tr.iterate(args[0])
+
+    def run() -> Iterator[Value]:
+        seen = []
+        while (item := source.next(tr)) is not None:
+            seen.append(item)
+            yield item
+        while seen:
+            yield from seen
+
+    return ComposedIterator(itertools.cycle, list(args), run())
 
 
 #: Constructors by the class that the traced program calls.
@@ -279,4 +429,15 @@ MAKERS: dict[Any, Callable[[Tracer, Sequence[Value], dict[str, Value]], Value]] 
     itertools.product: make_product,
     itertools.count: make_count,
     itertools.accumulate: make_accumulate,
+    itertools.combinations: _eager_rows(itertools.combinations),
+    itertools.combinations_with_replacement: _eager_rows(itertools.combinations_with_replacement),
+    itertools.permutations: _eager_rows(itertools.permutations),
+    itertools.takewhile: _over(itertools.takewhile, True, _take_while),
+    itertools.dropwhile: _over(itertools.dropwhile, True, _drop_while),
+    itertools.filterfalse: _over(itertools.filterfalse, True, _filter_false),
+    itertools.starmap: _over(itertools.starmap, True, _star_map),
+    itertools.compress: _over(itertools.compress, False, _compress),
+    itertools.pairwise: make_pairwise,
+    itertools.zip_longest: make_zip_longest,
+    itertools.cycle: make_cycle,
 }

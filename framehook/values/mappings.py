@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from framehook.guards.guard import Check
 from framehook.values.base import ConstantValue, LazyValue, Tracer, Value, is_constant
-from framehook.values.iterators import ListedIterator
+from framehook.values.iterators import IteratorValue, ListedIterator
 from framehook.values.sequences import (
     BuiltinContainer,
     ListValue,
@@ -28,13 +28,13 @@ def hash_key(tr: Tracer, value: Value) -> Hashable:
     """Return what stands for a value as a dict key or set element: equal exactly when Python says equal."""
     value = value.realize(tr)
     if isinstance(value, ConstantValue):
-        return value.value  # type: ignore[no-any-return]
+        return value.value
     if isinstance(value, TupleValue):
         value.guard_length(tr)
         return tuple(hash_key(tr, item) for item in value.items)
     custom = getattr(value, "hash_key", None)
     if custom is not None:
-        return custom(tr)  # type: ignore[no-any-return]
+        return custom(tr)
     if isinstance(value, (ListValue, DictValue, SetValue)):
         tr.throw(TypeError, f"unhashable type: '{value.python_type().__name__}'")
     tr.graph_break("call", f"{value.describe()} is used as a key")
@@ -47,7 +47,7 @@ class DictValue(BuiltinContainer):
     on the whole set of keys, `known` are keys whose presence or absence is guarded one by one.
     """
 
-    __slots__ = ("changed", "cls", "default_factory", "items", "keys_guarded", "original_keys")
+    __slots__ = ("changed", "cls", "default_factory", "items", "keys_guarded", "original_keys", "version")
 
     def __init__(
         self,
@@ -62,6 +62,7 @@ class DictValue(BuiltinContainer):
         self.changed = False
         self.default_factory: Value | None = None
         self.original_keys: tuple[Any, ...] | None = None
+        self.version = 0  # moves whenever a key comes or goes
 
     def python_type(self) -> type:
         return self.cls
@@ -129,6 +130,8 @@ class DictValue(BuiltinContainer):
         known = hash_key(tr, key)
         self.touch(tr)
         old = self.items.get(known)
+        if old is None:
+            self.version += 1
         self.items[known] = (old[0] if old is not None else key, value)
 
     def del_item(self, tr: Tracer, key: Value) -> None:
@@ -136,6 +139,7 @@ class DictValue(BuiltinContainer):
         self.touch(tr)
         if known not in self.items:
             tr.throw(KeyError, key)
+        self.version += 1
         del self.items[known]
 
     def contains(self, tr: Tracer, item: Value) -> bool:
@@ -147,18 +151,8 @@ class DictValue(BuiltinContainer):
         return [key for key, _ in self.items.values()]
 
     def iterate(self, tr: Tracer) -> Value:
-        keys = self.key_values(tr)
-        return ListedIterator(keys, type(iter({})), self.size_check(), self)
-
-    def size_check(self) -> Callable[[Tracer], None]:
-        """Return what an iterator calls before each step: Python raises when the size changed."""
-        size = len(self.items)
-
-        def check(tr: Tracer) -> None:
-            if len(self.items) != size:
-                tr.throw(RuntimeError, "dictionary changed size during iteration")
-
-        return check
+        self.guard_keys(tr)
+        return DictIterator(self, "keys", self)
 
     def update_from(self, tr: Tracer, other: Value) -> None:
         """`self.update(other)`."""
@@ -189,6 +183,61 @@ class DictValue(BuiltinContainer):
         return copy
 
 
+class DictIterator(IteratorValue):
+    """An iterator over a dict: values are read when they are reached, and changes of the keys are noticed."""
+
+    __slots__ = ("is_broken", "is_done", "is_reversed", "keys", "kind", "mapping", "origin", "position", "version")
+
+    def __init__(self, mapping: DictValue, kind: str, origin: Value, *, is_reversed: bool = False) -> None:
+        self.source = None
+        self.mapping = mapping
+        self.kind = kind
+        self.origin = origin  # the dict or the view that the real iterator would run over
+        self.is_reversed = is_reversed
+        self.keys = list(mapping.items)
+        if is_reversed:
+            self.keys.reverse()
+        self.version = mapping.version
+        self.position = 0
+        self.is_done = False
+        self.is_broken = False
+
+    def python_type(self) -> type:
+        view = getattr(_sample(self.mapping.cls), self.kind)()
+        return type(reversed(view) if self.is_reversed else iter(view))
+
+    def is_intact(self) -> bool:
+        """Whether an iterator like this one can be made of the dict as it is now."""
+        return self.is_done or (not self.is_broken and self.version == self.mapping.version)
+
+    def next(self, tr: Tracer) -> Value | None:
+        if self.is_done:
+            return None
+        mapping = self.mapping
+        mapping.guard_keys(tr)
+        if self.version != mapping.version or self.is_broken:
+            if issubclass(mapping.cls, collections.OrderedDict):
+                self.is_done = True
+                tr.throw(RuntimeError, "OrderedDict mutated during iteration")
+            if len(mapping.items) != len(self.keys) or self.is_broken:
+                self.is_broken = True
+                tr.throw(RuntimeError, "dictionary changed size during iteration")
+            # What comes now depends on where the new keys are in memory.
+            tr.graph_break("container", "the keys of a dict are replaced while it is looked through")
+        if self.position >= len(self.keys):
+            self.is_done = True
+            return None
+        key, value = mapping.items[self.keys[self.position]]
+        self.position += 1
+        if self.kind == "keys":
+            return key
+        return value if self.kind == "values" else TupleValue([key, value])
+
+
+def _sample(cls: type) -> dict[Any, Any]:
+    return collections.OrderedDict() if issubclass(cls, collections.OrderedDict) else {}
+
+
 class DictView(BuiltinContainer):
     """`d.keys()`, `d.values()`, `d.items()`: sees changes of the dict."""
 
@@ -200,7 +249,7 @@ class DictView(BuiltinContainer):
         self.kind = kind
 
     def python_type(self) -> type:
-        return type(getattr({}, self.kind)())
+        return type(getattr(_sample(self.mapping.cls), self.kind)())
 
     def elements(self, tr: Tracer) -> list[Value]:
         """What iterating over the view gives now."""
@@ -219,9 +268,8 @@ class DictView(BuiltinContainer):
         return self.mapping.length(tr)
 
     def iterate(self, tr: Tracer) -> Value:
-        elements = self.elements(tr)
-        cls = type(iter(getattr({}, self.kind)()))
-        return ListedIterator(elements, cls, self.mapping.size_check(), self)
+        self.mapping.guard_keys(tr)
+        return DictIterator(self.mapping, self.kind, self)
 
     def contains(self, tr: Tracer, item: Value) -> bool:
         if self.kind == "keys":
@@ -232,7 +280,7 @@ class DictView(BuiltinContainer):
 class SetValue(BuiltinContainer):
     """A set or frozenset.  Elements from outside are guarded as a whole when the value is made."""
 
-    __slots__ = ("changed", "cls", "elements")
+    __slots__ = ("changed", "cls", "elements", "version")
 
     def __init__(
         self, elements: dict[Hashable, Value] | None = None, source: Source | None = None, cls: type = set
@@ -241,12 +289,14 @@ class SetValue(BuiltinContainer):
         self.elements: dict[Hashable, Value] = {} if elements is None else elements
         self.cls = cls
         self.changed = False
+        self.version = 0  # moves with every change
 
     def python_type(self) -> type:
         return self.cls
 
     def touch(self, tr: Tracer) -> None:
         """The set is about to change."""
+        self.version += 1
         if not self.changed:
             self.changed = True
             tr.mutated(self)
@@ -281,12 +331,15 @@ class SetValue(BuiltinContainer):
 
     def iterate(self, tr: Tracer) -> Value:
         size = len(self.elements)
+        version = self.version
 
         def check(tr: Tracer) -> None:
             if len(self.elements) != size:
                 tr.throw(RuntimeError, "Set changed size during iteration")
+            if self.version != version:
+                tr.graph_break("container", "the elements of a set are replaced while it is looked through")
 
-        return ListedIterator(self.order(tr), type(iter(set())), check, self)
+        return ListedIterator(self.order(tr), type(iter(set())), check, self, version)
 
     def constant_parts(self, tr: Tracer) -> tuple[bool, Any]:
         if self.cls is frozenset and is_constant(tuple(self.elements)):
@@ -325,6 +378,7 @@ def _popitem(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[st
     if not self.items:
         tr.throw(KeyError, "popitem(): dictionary is empty")
     known = list(self.items)[-1 if last else 0]
+    self.version += 1
     key, value = self.items.pop(known)
     return TupleValue([key, value])
 
@@ -360,6 +414,7 @@ def _dict_init(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[
 def _dict_clear(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     check_arguments(tr, "clear", args, kwargs, 0, 0)
     self.touch(tr)
+    self.version += 1
     self.items.clear()
     return ConstantValue(None)
 
@@ -381,8 +436,9 @@ def _view(kind: str) -> Method:
 
 def _reversed(tr: Tracer, self: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     check_arguments(tr, "__reversed__", args, kwargs, 0, 0)
-    elements = self.elements(tr) if isinstance(self, DictView) else self.key_values(tr)
-    return ListedIterator(elements[::-1], type(reversed({})))
+    mapping, kind = (self.mapping, self.kind) if isinstance(self, DictView) else (self, "keys")
+    mapping.guard_keys(tr)
+    return DictIterator(mapping, kind, self, is_reversed=True)
 
 
 def _move_to_end(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
@@ -394,6 +450,7 @@ def _move_to_end(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dic
     known = hash_key(tr, args[0])
     if known not in self.items:
         tr.throw(KeyError, args[0])
+    self.version += 1
     row = self.items.pop(known)
     if last:
         self.items[known] = row
@@ -482,6 +539,8 @@ def _set_add(tr: Tracer, self: SetValue, args: Sequence[Value], kwargs: dict[str
     if known not in self.elements:
         if self.source is not None:
             self.touch(tr)
+        else:
+            self.version += 1
         self.elements[known] = args[0]
     return ConstantValue(None)
 

@@ -41,6 +41,10 @@ def is_data_descriptor(raw: object) -> bool:
     return hasattr(cls, "__set__") or hasattr(cls, "__delete__")
 
 
+#: C implementations of attribute stores that store like `object` does.
+_PLAIN_SETTERS = (object.__setattr__, BaseException.__setattr__, types.SimpleNamespace.__setattr__)
+
+
 class ObjectValue(Value):
     """An object whose class decides what it does.
 
@@ -49,7 +53,7 @@ class ObjectValue(Value):
     stores (the dict in a dict subclass).
     """
 
-    __slots__ = ("attrs", "base", "changed", "cls", "obj", "stored")
+    __slots__ = ("attrs", "base", "changed", "cls", "obj", "stored", "version")
 
     def __init__(
         self, cls: type, obj: object | None, source: Source | None = None, base: Value | None = None
@@ -62,6 +66,7 @@ class ObjectValue(Value):
         #: Names stored or deleted by the frame, in order; True: what was there at entry goes first.
         self.stored: dict[str, bool] = {}
         self.changed = False
+        self.version = 0  # moves with every attribute stored or deleted
 
     def python_type(self) -> type:
         return self.cls
@@ -128,7 +133,7 @@ class ObjectValue(Value):
         if isinstance(custom, types.FunctionType):
             tr.call(tr.class_value_attr(self.cls, "__setattr__"), [self, ConstantValue(name), value], {})
             return
-        if custom is not object.__setattr__ and custom is not BaseException.__setattr__:
+        if custom not in _PLAIN_SETTERS:
             super().set_attr(tr, name, value)
         self.generic_set_attr(tr, name, value)
 
@@ -168,13 +173,16 @@ class ObjectValue(Value):
             return
         method = "__set__" if value is not None else "__delete__"
         if isinstance(getattr(type(raw), method, None), types.FunctionType):
-            descriptor = tr.class_value_attr(self.cls, name)
-            descriptor.realize(tr).call_method(tr, method, [self] if value is None else [self, value], {})
-            return
+            descriptor = tr.class_value_attr(self.cls, name).realize(tr)
+            accessor = descriptor.special(tr, method) if isinstance(descriptor, ObjectValue) else None
+            if accessor is not None:
+                tr.call(accessor, [self] if value is None else [self, value], {})
+                return
         tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is served by C code")
 
     def store(self, tr: Tracer, name: str, value: Value | None) -> None:
         """Note the new value of an attribute, or that it is deleted."""
+        self.version += 1
         self.attrs[name] = value
         if self.obj is None:
             if value is None:
@@ -442,18 +450,17 @@ class InstanceDictValue(BuiltinContainer):
         names = list(instance_dict(owner.obj) or ()) if owner.obj is not None else []
         if owner.obj is not None:
             tr.guard(self.source, Check.KEYS, tuple(names))
-        for name in owner.stored:
-            if owner.attrs.get(name) is None:
-                if name in names:
-                    names.remove(name)
-            elif name not in names:
+        for name, goes_first in owner.stored.items():
+            if goes_first and name in names:
+                names.remove(name)
+            if owner.attrs.get(name) is not None and name not in names and not is_slot(owner.cls, name):
                 names.append(name)
         items: dict[Any, tuple[Value, Value]] = {}
         for name in names:
             value = owner.instance_attr(tr, name)
             assert value is not None
             items[name] = (ConstantValue(name), value)
-        return DictValue(items)
+        return InstanceDictSnapshot(owner, items)
 
     def _name(self, tr: Tracer, key: Value) -> str:
         known, name = to_constant(tr, key)
@@ -542,6 +549,29 @@ InstanceDictValue.methods = {
     "update": _dict_update,
     **{name: _dict_snapshot(name) for name in ("keys", "values", "items", "copy")},
 }
+
+
+class InstanceDictSnapshot(DictValue):
+    """The attributes as they were when a view of `obj.__dict__` was made; it may not be used once they changed."""
+
+    __slots__ = ("owner", "owner_version")
+
+    def __init__(self, owner: ObjectValue, items: dict[Any, tuple[Value, Value]]) -> None:
+        super().__init__(items)
+        self.owner = owner
+        self.owner_version = owner.version
+
+    def guard_keys(self, tr: Tracer) -> None:
+        if self.owner.version != self.owner_version:
+            tr.graph_break("container", f"the __dict__ of {self.owner.describe()} changes under a view of it")
+
+    def lookup(self, tr: Tracer, key: Value) -> Value | None:
+        self.guard_keys(tr)
+        return super().lookup(tr, key)
+
+    def length(self, tr: Tracer) -> int:
+        self.guard_keys(tr)
+        return super().length(tr)
 
 
 class ItemIterator(Value):
@@ -660,13 +690,39 @@ class ClassValue(CallableValue):
     def set_attr(self, tr: Tracer, name: str, value: Value) -> None:
         tr.graph_break("side_effect", f"class attribute '{self.fn.__qualname__}.{name}' is set")
 
+    def meta_special(self, tr: Tracer, name: str) -> Value | None:
+        """A special method that the metaclass defines in Python, bound to the class."""
+        meta = type(self.fn)
+        if meta is type or not isinstance(tr.class_attr(meta, name), types.FunctionType):
+            return None
+        return BoundMethodValue(tr.class_value_attr(meta, name), self)
+
+    def length(self, tr: Tracer) -> int:
+        method = self.meta_special(tr, "__len__")
+        if method is not None and not issubclass(self.fn, enum.Enum):
+            known, size = to_constant(tr, tr.call(method, [], {}))
+            if known and type(size) is int:
+                return size
+        if issubclass(self.fn, enum.Enum):
+            return len(self.fn)
+        return super().length(tr)
+
     def iterate(self, tr: Tracer) -> Value:
+        method = self.meta_special(tr, "__iter__")
+        if method is not None and not issubclass(self.fn, enum.Enum):
+            return tr.call(method, [], {}).realize(tr)
         if issubclass(self.fn, enum.Enum):
             members = tuple(tr.wrap(member, self.source.class_attr(member.name)) for member in self.fn)  # type: ignore[union-attr]
             return tr.from_plain(members).iterate(tr)
         tr.graph_break("call", f"iterating over {self.describe()}")
 
     def get_item(self, tr: Tracer, key: Value) -> Value:
+        method = self.meta_special(tr, "__getitem__")
+        if method is not None and not issubclass(self.fn, enum.Enum):
+            return tr.call(method, [key], {})
+        maker = tr.class_attr(self.fn, "__class_getitem__")
+        if method is None and isinstance(maker, classmethod) and isinstance(maker.__func__, types.FunctionType):
+            return tr.call(self.get_attr(tr, "__class_getitem__"), [key], {})
         if issubclass(self.fn, enum.Enum):
             known, name = to_constant(tr, key)
             if known and name in self.fn.__members__:
@@ -674,6 +730,12 @@ class ClassValue(CallableValue):
         tr.graph_break("call", f"subscripting {self.describe()}")
 
     def contains(self, tr: Tracer, item: Value) -> bool:
+        method = self.meta_special(tr, "__contains__")
+        if method is not None and not issubclass(self.fn, enum.Enum):
+            return tr.truth(tr.call(method, [item], {}))
+        value = item.realize(tr)
+        if issubclass(self.fn, enum.Enum) and isinstance(value, ObjectValue) and isinstance(value.obj, self.fn):
+            return True
         tr.graph_break("call", f"membership in {self.describe()}")
 
     def call_method(self, tr: Tracer, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
@@ -754,9 +816,12 @@ class SuperValue(Value):
 
     def get_attr(self, tr: Tracer, name: str) -> Value:
         owner = self.owner.realize(tr)
-        is_class = isinstance(owner, ClassValue)
-        start = owner.fn if isinstance(owner, ClassValue) else owner.python_type()
+        # `super(cls, subclass)` looks for class methods; a class that is an instance of `cls` is an object.
+        is_class = isinstance(owner, ClassValue) and issubclass(owner.fn, self.cls)
+        start = owner.fn if isinstance(owner, ClassValue) and is_class else owner.python_type()
         mro = start.__mro__
+        if self.cls not in mro:
+            tr.graph_break("exception", f"super() of {owner.describe()}, which is no {self.cls.__qualname__}")
         position = mro.index(self.cls) + 1
         for base in mro[position:]:
             if name in base.__dict__:
@@ -814,6 +879,8 @@ class ExceptionValue(ObjectValue):
         if name == "__cause__":
             return self.cause
         if name == "__context__":
+            if isinstance(self.context, ConstantValue):
+                tr.graph_break("exception", "the context of an exception may be one that a caller handles")
             return self.context
         if name == "__suppress_context__":
             return ConstantValue(self.suppress_context)
@@ -834,6 +901,8 @@ class ExceptionValue(ObjectValue):
         elif name == "__cause__":
             self.cause = value
             self.suppress_context = True
+        elif name == "__traceback__" and value.realize(tr).python_type() is types.TracebackType:
+            pass  # its own, which only the real exception has
         elif name in ("__context__", "__suppress_context__", "__traceback__"):
             tr.graph_break("exception", f"attribute '{name}' of an exception of the trace is set")
         else:

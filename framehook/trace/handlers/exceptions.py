@@ -47,7 +47,8 @@ def _raise_varargs(tr: Any, frame: Any, inst: Any) -> None:
     if inst.arg == 0:
         current = tr.current_exception()
         if current is None:
-            tr.throw(RuntimeError, "No active exception to reraise")
+            # A caller may be handling one.
+            tr.graph_break("exception", "raise without an exception that the frame handles")
         raise ObservedException(current)
     cause = frame.pop().realize(tr) if inst.arg == 2 else None
     exception = tr.as_exception(frame.pop())

@@ -1,0 +1,35 @@
+"""Values that are constants all the way down, containers included, as the objects that they stand for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from framehook.values.base import ConstantValue, Tracer, Value, to_constant
+from framehook.values.mappings import DictValue, SetValue
+from framehook.values.objects import ClassValue
+from framehook.values.sequences import ListValue, SequenceValue, drain
+
+
+def as_plain(tr: Tracer, value: Value) -> tuple[bool, Any]:
+    """(True, object) when a value is constants all the way down, containers included."""
+    value = value.realize(tr)
+    known, obj = to_constant(tr, value)
+    if known:
+        return True, obj
+    if isinstance(value, SequenceValue):
+        parts = [as_plain(tr, item) for item in drain(tr, value)]
+        if all(part[0] for part in parts):
+            items = [part[1] for part in parts]
+            return True, items if isinstance(value, ListValue) else tuple(items)
+    elif isinstance(value, DictValue):
+        value.guard_keys(tr)
+        rows = {key: as_plain(tr, item) for key, (_, item) in value.items.items()}
+        if all(part[0] for part in rows.values()) and value.cls is dict:
+            return True, {key: part[1] for key, part in rows.items()}
+    elif isinstance(value, SetValue) and value.cls is set and all(
+        isinstance(item, ConstantValue) for item in value.elements.values()
+    ):
+        return True, {item.value for item in value.order(tr) if isinstance(item, ConstantValue)}
+    elif isinstance(value, ClassValue):
+        return True, value.fn
+    return False, None
