@@ -23,6 +23,9 @@
 // 5. Objects named by identity are held weakly; their death clears the program's validity before their memory
 //    is reused, so an address never means another object.
 //
+// 6. Memories (several sets of registers with their versions) are exchanged as a whole between evaluations, so
+//    2 to 4 hold for each.
+//
 // Getters of C types that this file does not know may run Python.  A program that needs one is evaluated in
 // exact mode for good: registers own their values and no block is skipped.
 
@@ -359,8 +362,67 @@ Verdict run_exact(Program& program, const Arguments& arguments, std::vector<PyOb
     return run<true>(program, arguments, registers.data(), owned, pc_out);
 }
 
+void prepare_memories(Program& program) {
+    Memories& memories = program.memories;
+    std::unordered_map<uint32_t, uint32_t> slot_of;
+    for (size_t i = 0; i < program.instructions.size(); i++) {
+        const Instruction& in = program.instructions[i];
+        if (in.operation == kLOCAL) slot_of[in.b] = in.x;
+        if (in.operation == kENTER_OBJECT || in.operation == kENTER_DICT || in.operation == kENTER_TYPE) {
+            memories.enters.push_back(static_cast<uint32_t>(i));
+        }
+        if (in.operation == kENTER_OBJECT && memories.slot < 0 && slot_of.count(in.a) != 0) {
+            memories.slot = static_cast<Py_ssize_t>(slot_of[in.a]);
+        }
+    }
+}
+
+namespace {
+
+void save_memory(const Program& program, Memory& memory) {
+    memory.object = program.memories.current;
+    memory.registers = program.registers;
+    memory.versions.clear();
+    for (uint32_t index : program.memories.enters) {
+        memory.versions.push_back(program.instructions[index].version);
+    }
+}
+
+// Exchanges what the program remembers when another object has come into its slot.  For an object without a
+// memory the present one goes on: blocks that do not concern the object stay valid.
+void recall(Program& program, PyObject* object) {
+    Memories& memories = program.memories;
+    if (object == memories.current) return;
+    if (memories.current != nullptr) {
+        std::vector<Memory>& others = memories.others;
+        auto found = std::find_if(others.begin(), others.end(),
+                                  [&](const Memory& memory) { return memory.object == object; });
+        Memory present;
+        save_memory(program, present);
+        if (found != others.end()) {
+            program.registers.swap(found->registers);
+            for (size_t i = 0; i < memories.enters.size(); i++) {
+                program.instructions[memories.enters[i]].version = found->versions[i];
+            }
+            others.erase(found);
+            memories.misses = 0;
+        } else if (++memories.misses > Memories::kPatience) {
+            memories.slot = -1;
+            others.clear();
+            return;
+        }
+        others.insert(others.begin(), std::move(present));
+        if (others.size() >= Memories::kMost) others.pop_back();
+    }
+    memories.current = object;
+}
+
+}  // namespace
+
 bool evaluate(Program& program, const Arguments& arguments, PyObject** inputs_out) {
     if (!program.validity->is_valid) return false;
+    const Py_ssize_t slot = program.memories.slot;
+    if (slot >= 0 && slot < arguments.slot_count) recall(program, arguments.slots[slot]);
     size_t pc = 0;
     Harvest gathered;
     if (!program.is_exact) {

@@ -96,6 +96,26 @@ struct ValidityObject {
 
 constexpr size_t kPrefetchDistance = 6;
 
+// What evaluations have left behind for one object: registers and the versions of the blocks that wrote them.
+struct Memory {
+    PyObject* object = nullptr;  // an address to compare with, never followed
+    std::vector<PyObject*> registers;
+    std::vector<uint64_t> versions;
+};
+
+// Models called in turn share an entry, and each would make the versions of the others useless.  So a program
+// keeps several memories, chosen by the object in one argument slot.
+struct Memories {
+    static constexpr size_t kMost = 4;
+    static constexpr int kPatience = 32;  // changes of the object in a row that found no memory
+
+    Py_ssize_t slot = -1;           // -1: not kept
+    PyObject* current = nullptr;    // whose memory the program holds
+    int misses = 0;
+    std::vector<uint32_t> enters;   // instructions with a version
+    std::vector<Memory> others;     // most recently used first
+};
+
 struct Program {
     // The main line, then the blocks, each from where its ENTER points to its LEAVE, which goes back behind
     // the ENTER: so the instructions of a call that skips all blocks lie close together.  Then some that are
@@ -104,6 +124,7 @@ struct Program {
     size_t main_size = 0;           // up to and without its END
     std::vector<int32_t> guard_of;  // index of the guard an instruction serves, -1: an input only
     std::vector<PyObject*> registers;
+    Memories memories;
     std::vector<std::pair<uint32_t, PyObject*>> fixed;  // registers that hold absolute objects
     std::vector<uint32_t> inputs;
     std::vector<PyObject*> strong;
@@ -155,6 +176,9 @@ struct Harvest {
     Harvest(const Harvest&) = delete;
     Harvest& operator=(const Harvest&) = delete;
 };
+
+// Decides by which argument memories are kept; to be called once the instructions are complete.
+void prepare_memories(Program& program);
 
 // Evaluates a program; false with no exception set when a guard fails.  `*inputs_out` as in guard_program.h.
 bool evaluate(Program& program, const Arguments& arguments, PyObject** inputs_out);

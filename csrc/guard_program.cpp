@@ -311,6 +311,7 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
         return nullptr;
     }
     for (const auto& [index, object] : program.fixed) program.registers[index] = object;
+    prepare_memories(program);
     return reinterpret_cast<PyObject*>(self);
 }
 
