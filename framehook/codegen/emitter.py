@@ -348,8 +348,15 @@ def _instance_dict(e: Emitter, value: InstanceDictValue | InstanceDictSnapshot) 
 
 def _tensor(e: Emitter, value: TensorValue) -> None:
     e.outputs.setdefault(id(value), value)
+    if value.subclass is not None:
+        _class_place(e, value.subclass)
     position = list(e.outputs).index(id(value))
     e.builder.load_fast(f".g{position}")
+
+
+def _class_place(e: Emitter, cls: type) -> None:
+    """Have the class at hand when the graph's outputs are unpacked."""
+    e.extras.setdefault(class_source(e, cls), len(e.extras))
 
 
 def _object(e: Emitter, value: ObjectValue) -> None:
@@ -593,7 +600,9 @@ EMITTERS: dict[type, Callable[[Emitter, Any], None]] = {
 }
 
 #: Values that can be made empty and be filled once others refer to them.
-_FILLED_LATER = frozenset({ListValue, DictValue, DequeValue, ObjectValue, NestedFunctionValue, CellValue, ExceptionValue})
+_FILLED_LATER = frozenset(
+    {ListValue, DictValue, DequeValue, ObjectValue, NestedFunctionValue, CellValue, ExceptionValue}
+)
 
 #: Values that are built anew wherever they are needed: nobody can tell, or they are in a variable already.
 _STATELESS = frozenset({TensorValue, CallableValue, ClassValue, MethodOfConstant})

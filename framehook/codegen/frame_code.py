@@ -16,20 +16,17 @@ from collections.abc import Sequence
 from types import CodeType
 from typing import Any
 
-from framehook import _C
+import torch
+
 from framehook.bytecode.assemble import CodeBuilder
+from framehook.codegen.aliasing import guard_aliasing
 from framehook.codegen.break_point import BreakPoint
 from framehook.codegen.effects import replay
-from framehook.codegen.emitter import CycleFound, Emitter, NotRebuildable
+from framehook.codegen.emitter import CycleFound, Emitter, NotRebuildable, class_source
 from framehook.codegen.operands import operand_count
-from framehook.guards.guard import Check
 from framehook.source import LocalSource, ObjectSource, Source
 from framehook.trace.capture import Capture, GraphBreak, Unsupported
 from framehook.trace.session import Stop
-from framehook.values.functions import CellValue
-from framehook.values.mappings import DictValue, SetValue
-from framehook.values.objects import ObjectValue
-from framehook.values.sequences import ListValue
 from framehook.values.tensor import TensorValue
 
 INPUTS = ".inputs"
@@ -69,7 +66,7 @@ def plan(capture: Capture) -> Plan:
     emitter = writer.emitter
     outputs = list(emitter.outputs.values())
     mutated = capture.builder.mutates_inputs()
-    _guard_aliasing(capture, mutated, outputs)
+    guard_aliasing(capture, mutated)
     capture.mutates_inputs = bool(mutated)
     graph = capture.builder.finish(outputs)
     capture.operations = capture.builder.count()
@@ -101,41 +98,6 @@ def earlier_stop(capture: Capture, error: NotRebuildable) -> Stop:
     if birth is None:
         raise Unsupported(reason)
     return Stop(birth[1], reason)
-
-
-def _guard_aliasing(capture: Capture, mutated: Sequence[Any], outputs: Sequence[TensorValue]) -> None:
-    """Where the graph or the frame changes things, which objects are the same must not change."""
-    guards = capture.guards
-    if mutated and len(capture.inputs) > 1:
-        _guard_overlaps(capture, mutated)
-        everything = tuple(each.source for each in capture.inputs)
-        guards.add(None, Check.DISJOINT, (tuple(each.source for each in mutated), everything))
-        guards.add(None, Check.DISTINCT, everything)
-    changed: dict[type, list[Source]] = {}
-    for effect in capture.effects:
-        if isinstance(effect, (ListValue, DictValue, SetValue, ObjectValue, CellValue)) and effect.source:
-            changed.setdefault(effect.python_type(), []).append(effect.source)
-    if not changed:
-        return
-    groups: dict[type, list[Source]] = {}
-    for _, value in capture.known.values():
-        cls = value.python_type()
-        if cls in changed and value.source is not None:
-            groups.setdefault(cls, []).append(value.source)
-    for sources in groups.values():
-        if len(sources) > 1:
-            guards.add(None, Check.DISTINCT, tuple(sources))
-
-
-def _guard_overlaps(capture: Capture, mutated: Sequence[Any]) -> None:
-    """Inputs that overlap one that the graph changes have to overlap it just so at every call."""
-    for changed in mutated:
-        for other in capture.inputs:
-            if other is changed or (other in mutated and other.name < changed.name):
-                continue
-            if _C.tensors_overlap(changed.example, other.example):
-                distance = _C.tensors_distance(changed.example, other.example)
-                capture.guards.add(None, Check.OVERLAPS, (changed.source, other.source, distance))
 
 
 class _Writer:
@@ -206,8 +168,21 @@ class _Writer:
             builder.unpack_sequence(len(self.outputs))
             for position in range(len(self.outputs)):
                 builder.store_fast(f".g{position}")
+            for position, value in enumerate(self.outputs):
+                if value.subclass is not None:
+                    self._make_member(position, value.subclass)
         else:
             builder.pop_top()
+
+    def _make_member(self, position: int, cls: type) -> None:
+        """Give an output of the graph the class that eager's result has."""
+        builder, emitter = self.builder, self.emitter
+        emitter.call(
+            torch.Tensor.as_subclass,
+            lambda: builder.load_fast(f".g{position}"),
+            lambda: emitter.emit_source(class_source(emitter, cls)),
+        )
+        builder.store_fast(f".g{position}")
 
     def _change_state(self) -> None:
         """Make changes of torch's state real."""

@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import (
 
 from framehook import torch_compat
 from framehook.source import AttrSource, ItemSource, Source
-from framehook.values.base import BreakGraph, ConstantValue, Tracer, Value, is_constant, to_constant
+from framehook.values.base import BreakGraph, ConstantValue, LazyValue, Tracer, Value, is_constant, to_constant
 from framehook.values.mappings import DictValue
 from framehook.values.objects import ObjectValue
 from framehook.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue
@@ -74,7 +74,9 @@ class GraphBuilder:
 
     def add_input(self, source: Source, tensor: torch.Tensor) -> TensorValue:
         """Return the value of a real tensor; it becomes a placeholder."""
-        fake = torch_compat.fakify(self.mode, tensor)
+        with torch._C.DisableTorchFunctionSubclass():
+            is_plain = type(tensor) is torch.Tensor or isinstance(tensor, torch.nn.Parameter)
+            fake = torch_compat.fakify(self.mode, tensor if is_plain else tensor.as_subclass(torch.Tensor))
         name = f"input_{len(self.inputs)}"
         is_static = isinstance(tensor, torch.nn.Parameter) or _is_buffer(source)
         entry = GraphInput(name, source, tensor, fake, is_static)
@@ -115,7 +117,10 @@ class GraphBuilder:
         node.meta["example_value"] = result
         self.operations += 1
         self._note_changes(target, args, kwargs)
-        return self.wrap_result(tr, node, result)
+        value = self.wrap_result(tr, node, result)
+        for cls in _subclasses((*args, *kwargs.values())):
+            _make_member(tr, value, cls)
+        return value
 
     def _need_requires_grad(self, tr: Tracer, values: Sequence[Value]) -> None:
         """What autograd does with the result depends on whether these inputs want gradients."""
@@ -262,6 +267,30 @@ def _is_view_or_input(result: Any) -> bool:
     if isinstance(result, (tuple, list)):
         return any(_is_view_or_input(item) for item in result)
     return isinstance(result, torch.Tensor) and (result.is_inference() or result._is_view() or result._version > 0)
+
+
+def _subclasses(values: Sequence[Value]) -> set[type]:
+    """The subclasses of tensors among operands."""
+    found: set[type] = set()
+    for value in values:
+        if isinstance(value, LazyValue):
+            value = value.actual or value
+        if isinstance(value, TensorValue) and value.subclass is not None:
+            found.add(value.subclass)
+        elif isinstance(value, SequenceValue):
+            found |= _subclasses(value.items)
+    return found
+
+
+def _make_member(tr: Tracer, value: Value, cls: type) -> None:
+    """What `torch.Tensor.__torch_function__` does with the results of operations on a subclass."""
+    if isinstance(value, SequenceValue):
+        for item in value.items:
+            _make_member(tr, item, cls)
+    elif isinstance(value, TensorValue) and value.subclass is not cls:
+        if value.subclass is not None or value.source is not None or value.fake._version:
+            tr.graph_break("subclass", f"an operation mixes {cls.__name__} with tensors of another class")
+        value.subclass = cls
 
 
 def _first(graph: torch.fx.Graph) -> torch.fx.Node:

@@ -9,7 +9,16 @@ from collections.abc import Callable
 from typing import Any
 
 from framehook.guards.guard import Check
-from framehook.values.base import ConstantValue, LazyValue, Tracer, Value, fold, from_plain, to_constant, type_name
+from framehook.values.base import (
+    ConstantValue,
+    LazyValue,
+    Tracer,
+    Value,
+    fold,
+    from_plain,
+    to_constant,
+    type_name,
+)
 from framehook.values.deques import DequeValue
 from framehook.values.functions import FunctionValue
 from framehook.values.mappings import DictValue, DictView, SetValue, hash_key, set_combine

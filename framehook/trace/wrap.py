@@ -18,7 +18,7 @@ from framehook.values.base import CONSTANT_TYPES, ConstantValue, LazyValue, Trac
 from framehook.values.functions import BoundMethodValue, CellValue, FunctionValue, is_persistent
 from framehook.values.mappings import DictValue, SetValue
 from framehook.values.objects import CallableValue, ClassValue, ModuleObjectValue, ObjectValue
-from framehook.values.sequences import ListValue, TupleValue
+from framehook.values.sequences import ListValue, SliceValue, TupleValue
 from framehook.values.tensor import TensorValue
 
 Wrapper = Callable[[Any, Any, Source], Value]
@@ -71,6 +71,11 @@ def _make(tr: Any, obj: Any, cls: type, source: Source) -> Value:
     if isinstance(obj, torch.Tensor):
         if cls in TENSOR_CLASSES:
             return _tensor(tr, obj, source)
+        if changes_nothing(cls) and not obj.requires_grad:
+            tr.guard(None, Check.PREDICATE, (changes_nothing, (source.type(),)))
+            value = _tensor(tr, obj, source)
+            value.subclass = cls
+            return value
         tr.graph_break("subclass", f"a tensor of class {cls.__name__} is not traced")
     if isinstance(obj, type):
         return ClassValue(obj, _absolute(tr, obj, source))
@@ -86,6 +91,19 @@ def _make(tr: Any, obj: Any, cls: type, source: Source) -> Value:
         return ObjectValue(cls, obj, tr.absolute(obj, source))
     tr.guard(source, Check.TYPE, cls)
     return ObjectValue(cls, obj, source, _builtin_part(tr, obj, cls, source))
+
+
+#: What the namespace of a class holds that only gives it another name.
+_NAMES_ONLY = frozenset(
+    {"__module__", "__doc__", "__dict__", "__weakref__", "__qualname__", "__annotations__", "__firstlineno__"}
+    | {"__static_attributes__", "__deepcopy__", "__slotnames__"}
+)
+
+
+def changes_nothing(cls: type) -> bool:
+    """Whether a subclass of Tensor has nothing of its own, `torch.Tensor.__torch_function__` included."""
+    position = cls.__mro__.index(torch.Tensor)
+    return type(cls) is type(torch.Tensor) and all(vars(base).keys() <= _NAMES_ONLY for base in cls.__mro__[:position])
 
 
 def _absolute(tr: Any, obj: Any, source: Source) -> Source:
@@ -108,7 +126,7 @@ def _builtin_part(tr: Any, obj: Any, cls: type, source: Source) -> Value | None:
     return None
 
 
-def _tensor(tr: Any, obj: torch.Tensor, source: Source) -> Value:
+def _tensor(tr: Any, obj: torch.Tensor, source: Source) -> TensorValue:
     if obj.layout is not torch.strided or obj.is_quantized or obj.is_nested:
         tr.graph_break("subclass", f"a tensor of layout {obj.layout} is not traced")
     if torch_compat.is_fake(obj) or not torch_compat.is_plain(obj):
@@ -125,7 +143,7 @@ def _tensor(tr: Any, obj: torch.Tensor, source: Source) -> Value:
     guard = tr.guard(source, Check.TENSOR, spec)
     value = tr.builder.add_input(source, obj)
     tr.gradient_guards[id(value)] = (guard, value)
-    return value
+    return value  # type: ignore[no-any-return]
 
 
 def _list(tr: Any, obj: list[Any], source: Source) -> Value:
@@ -213,6 +231,13 @@ def make_cell(tr: Any, obj: types.CellType, source: Source) -> CellValue:
     return cell
 
 
+def _slice(tr: Any, obj: slice, source: Source) -> Value:
+    tr.guard(source, Check.TYPE, slice)
+    value = SliceValue([tr.lazy(getattr(obj, name), source.member(name)) for name in ("start", "stop", "step")])
+    value.source = source
+    return value
+
+
 def _partial(tr: Any, obj: functools.partial[Any], source: Source) -> Value:
     tr.guard(source, Check.TYPE, functools.partial)
     value = ObjectValue(functools.partial, obj, source)
@@ -234,6 +259,7 @@ _MAKERS: dict[type, Wrapper] = {
     types.MethodType: _method,
     types.CellType: _cell,
     functools.partial: _partial,
+    slice: _slice,
     torch.Tensor: _tensor,
     torch.nn.Parameter: _tensor,
 }

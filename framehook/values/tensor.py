@@ -40,15 +40,18 @@ TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag"})
 class TensorValue(Value):
     """A tensor of the graph; with a source it is one of the graph's inputs."""
 
-    __slots__ = ("example", "fake", "node")
+    __slots__ = ("example", "fake", "node", "subclass")
 
     def __init__(self, node: Any, fake: torch.Tensor, source: Source | None, example: torch.Tensor | None):
         self.source = source
         self.node = node
         self.fake = fake
         self.example = example  # the real tensor of an input
+        self.subclass: type | None = None  # a subclass that changes nothing, which results are made members of
 
     def python_type(self) -> type:
+        if self.subclass is not None:
+            return self.subclass
         return type(self.example) if self.example is not None else torch.Tensor
 
     def describe(self) -> str:
@@ -66,7 +69,7 @@ class TensorValue(Value):
 
     def get_attr(self, tr: Tracer, name: str) -> Value:
         if name == "shape":
-            return tr.from_plain(self.fake.shape)  # type: ignore[attr-defined, no-any-return]
+            return tr.from_plain(self.fake.shape)
         if name in TENSOR_ATTRIBUTES:
             return tr.graph_call(getattr, [self, ConstantValue(name)], {})
         if name == "data":
@@ -103,7 +106,7 @@ class TensorValue(Value):
 
     def _autograd_fact(self, tr: Tracer, name: str) -> Value:
         if name == "requires_grad":
-            tr.need_requires_grad(self)  # type: ignore[attr-defined]
+            tr.need_requires_grad(self)
             return ConstantValue(self.fake.requires_grad)
         if self.example is not None:
             tr.graph_break("autograd", f"'{name}' of an input is read")
