@@ -3,7 +3,6 @@
 #include "hook.h"
 
 #include <pthread.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <memory>
@@ -289,10 +288,11 @@ static PyObject* pass_with_capture_off(PyThreadState* ts, Frame* frame, int thro
     return pass(ts, frame, throwflag);
 }
 
-// May the record's frames be captured under this handle?
-static bool may_capture(CodeRecord* record, HandleObject* handle) {
-    if (!record->is_plain_function || record->kind == Kind::generated) return false;
-    if (record->kind == Kind::candidate || is_candidate(record)) return true;
+// May the record's frames be captured under this handle?  1, 0, or -1 with an exception.
+static int may_capture(CodeRecord* record, HandleObject* handle) {
+    if (!record->is_plain_function || record->kind == Kind::generated) return 0;
+    int accepted = is_candidate(record);
+    if (accepted != 0) return accepted;
     HandleCache* cache = record->find(handle);
     return cache != nullptr && cache->is_root;
 }
@@ -300,13 +300,12 @@ static bool may_capture(CodeRecord* record, HandleObject* handle) {
 static PyObject* evaluate_captured(PyThreadState* ts, Frame* frame, PyCodeObject* code,
                                    HandleObject* handle) {
     CodeRecord* record = record_of(code);
-    if (record == nullptr) {
+    int accepted = record == nullptr ? -1 : may_capture(record, handle);
+    if (accepted < 0) {
         finish_unrun_frame(ts, frame);
         return nullptr;
     }
-    if (!may_capture(record, handle) || !frame_is_plain_call(frame) || frame_is_observed(ts, code)) {
-        // Classifying may have found out that nothing below is to be captured.
-        if (record->state == State::skip_recursive) return pass_with_capture_off(ts, frame, 0);
+    if (accepted == 0 || !frame_is_plain_call(frame) || frame_is_observed(ts, code)) {
         return pass(ts, frame, 0);
     }
     FrameView view = view_frame(frame);

@@ -199,7 +199,7 @@ static PyGetSetDef continuation_getset[] = {
 static PyObject* miss_callback = nullptr;
 static PyObject* classify_callback = nullptr;
 
-bool is_candidate(CodeRecord* record) {
+int is_candidate(CodeRecord* record) {
     if (record->kind != Kind::unknown) return record->kind == Kind::candidate;
     bool accepted = true;
     if (classify_callback != nullptr) {
@@ -208,6 +208,10 @@ bool is_candidate(CodeRecord* record) {
         PyObject* answer = PyObject_CallOneArg(callback, reinterpret_cast<PyObject*>(record->code));
         int truth = answer == nullptr ? -1 : PyObject_IsTrue(answer);
         Py_XDECREF(answer);
+        if (truth < 0 && !PyErr_ExceptionMatches(PyExc_Exception)) {
+            Py_DECREF(callback);
+            return -1;  // asked again the next time
+        }
         if (truth < 0) PyErr_WriteUnraisable(callback);
         Py_DECREF(callback);
         accepted = truth > 0;

@@ -30,7 +30,8 @@ void release_values(ContinuationObject* continuation);
 // Remember that the pending exception came from a graph that changed nothing.
 void mark_graph_failure(ThreadRoom& room);
 
-bool is_candidate(CodeRecord* record);  // classifies on first sight
+// Classifies on first sight: 1, 0, or -1 with an exception that is not the classification's own (Ctrl-C).
+int is_candidate(CodeRecord* record);
 
 extern PyMethodDef runner_functions[];
 int init_runner(PyObject* module);

@@ -241,6 +241,25 @@ def test_ctrl_c_in_the_miss_callback(handle):
         assert not _C.is_capture_off()
 
 
+def test_ctrl_c_while_code_is_classified(handle):
+    asked = []
+
+    def classify(code):
+        if code is leaf.__code__:
+            asked.append(code)
+            if len(asked) == 1:
+                raise KeyboardInterrupt
+        return True
+
+    _C.reset_record(leaf.__code__)
+    _C.set_classify_callback(classify)
+    with capture(handle):
+        with pytest.raises(KeyboardInterrupt):
+            leaf(1)
+        assert leaf(1) == leaf(1) == 2
+    assert len(asked) == 2
+
+
 def test_ctrl_c_in_a_graph_is_not_taken_for_a_failed_graph(handle):
     def interrupted(inputs):
         raise KeyboardInterrupt
