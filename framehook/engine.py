@@ -22,6 +22,7 @@ from framehook.config import config
 from framehook.errors import BackendError, CodeLocation, GraphBreakError
 from framehook.guards import lowering, words
 from framehook.guards.guard import Check, GuardSet
+from framehook.guards.merging import merged
 from framehook.handle import CodeState, EntryNotes, Handle
 from framehook.policy import Decision
 from framehook.source import Source
@@ -121,6 +122,8 @@ def _compile(handle: Handle, state: CodeState, record: _C.FrameRecord) -> _C.Ent
         outcome = "whole" if capture.graph_break is None else "partial"
         reason = "" if capture.graph_break is None else capture.graph_break.reason
         artifacts = {"graph": capture.graph, "guards": capture.guards, "code": code}
+        if capture.eager_graph:
+            artifacts["eager_graph"] = capture.eager_graph
         _end(handle, state, clock, outcome, reason, capture.operations, len(capture.guards), artifacts)
         return entry
     finally:
@@ -173,6 +176,7 @@ def _run_backend(handle: Handle, capture: trace.Capture) -> _C.GraphCallable | N
         for each in capture.inputs
     ]
     compiled = backends.compile_graph(compiler, graph, inputs, capture.builder.mode)
+    capture.eager_graph = compiled.eager_reason
     sources = {each.source.name(): each.source for each in capture.inputs}
     for guard in compiled.extra_guards:
         _add_backend_guard(capture.guards, guard, sources)
@@ -223,6 +227,7 @@ def _add_entry(
     handle: Handle, state: CodeState, record: _C.FrameRecord, planned: codegen.Plan, code: CodeType
 ) -> _C.Entry:
     capture = planned.capture
+    capture.guards = merged(capture.guards)
     entry = _C.Entry(
         lowering.lower(capture.guards, planned.sources()),
         code,

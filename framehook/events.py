@@ -56,7 +56,8 @@ class CompileEnd(Event):
         guards: number of guards of the entry.
         seconds: by phase: imports, trace, backend, codegen.
         is_internal_error: whether framehook itself failed.
-        artifacts: for logs: "graph" (a GraphModule), "guards" (a GuardSet), "code" (a code object).
+        artifacts: for logs: "graph" (a GraphModule), "guards" (a GuardSet), "code" (a code object); "eager_graph"
+            (why the backend lets the graph run operation by operation), where it does.
     """
 
     kind: ClassVar[str] = "compile_end"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -42,6 +42,7 @@ class Check(enum.Enum):
     CELL_EMPTY = "cell_empty"  # None: the cell holds nothing
     PREDICATE = "predicate"  # (callable, arguments as Sources): Python fallback, counted; source is None
     ENVIRONMENT = "environment"  # (name, str value or None): os.environ item; source is None
+    ALL = "all"  # tuple of Guards about one object, which is the source of the first
 
     # Members are singletons; Enum's own hash runs Python, once for every key of a guard set.
     __hash__ = object.__hash__
@@ -134,6 +135,18 @@ class GuardSet:
     def __init__(self) -> None:
         self._guards: dict[Any, Guard] = {}
         self.location: tuple[CodeType, int] | None = None
+
+    @classmethod
+    def of(cls, guards: Iterable[Guard]) -> GuardSet:
+        """The set of these guards."""
+        made = cls()
+        made._guards.update((id(guard), guard) for guard in guards)
+        return made
+
+    @property
+    def checks(self) -> int:
+        """How many conditions the guards consist of."""
+        return sum(len(guard.constant) if guard.check is Check.ALL else 1 for guard in self)
 
     def add(self, source: Source | None, check: Check, constant: Any = None) -> Guard:
         """Add a guard and return it; a guard that is there already is not added twice."""

@@ -45,7 +45,7 @@ _VALUE_TYPES = (
 _BLOCK_CHECKS = (Check.EQUALS, Check.IDENTITY, Check.NOT_NONE)
 #: About the keys of a dict itself.
 _KEY_CHECKS = (Check.NO_KEY, Check.HAS_KEY, Check.KEYS)
-_WITHOUT_SOURCE = (Check.STATE, Check.PREDICATE, Check.ENVIRONMENT)
+_NOT_AT_A_PLACE = (Check.STATE, Check.PREDICATE, Check.ENVIRONMENT, Check.ALL)
 _RELATIONS = (Check.SAME, Check.DISTINCT, Check.DISJOINT, Check.OVERLAPS)
 
 _IMMUTABLE_TYPE_FLAG = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: `__class__` of instances cannot be assigned
@@ -216,7 +216,7 @@ class _Lowering:
     # -- guards ----------------------------------------------------------------------------------
     def collect(self, index: int, guard: Guard) -> None:
         check, constant = guard.check, guard.constant
-        if check in _WITHOUT_SOURCE or check in _RELATIONS:
+        if check in _NOT_AT_A_PLACE or check in _RELATIONS:
             self.collect_other(index, guard)
             return
         assert guard.source is not None
@@ -248,6 +248,10 @@ class _Lowering:
 
     def collect_other(self, index: int, guard: Guard) -> None:
         check, constant = guard.check, guard.constant
+        if check is Check.ALL:
+            for part in constant:
+                self.collect(index, part)
+            return
         if check is Check.STATE:
             self.states.append(index)
         elif check is Check.PREDICATE:

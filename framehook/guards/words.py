@@ -9,7 +9,8 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any, Protocol
 
 from framehook import _C
-from framehook.guards.guard import Check, Guard, TensorSpec, WeakIdentity
+from framehook.guards.guard import Check, Guard, GuardSet, TensorSpec, WeakIdentity
+from framehook.guards.lowering import lower
 from framehook.source import InstanceDictSource, MemberSource, Source
 
 _PLAIN_TYPES = (
@@ -152,6 +153,7 @@ _SAYINGS: dict[Check, Callable[[Guard], str]] = {
     Check.CELL_EMPTY: lambda g: f"{_place(g)} is unbound",
     Check.PREDICATE: lambda g: f"{value(g.constant[0])}({_names(g.constant[1])}) holds",
     Check.ENVIRONMENT: lambda g: f"environment variable {g.constant[0]} is {_variable(g.constant[1])}",
+    Check.ALL: lambda g: "; ".join(_SAYINGS[part.check](part) for part in g.constant),
 }
 
 
@@ -293,4 +295,13 @@ def failure(program: _C.GuardProgram, guards: Sequence[Guard], record: Record) -
     index, got = found
     if index < 0:
         return f"an input of the graph: {value(got)}"
-    return say_failure(guards[index], got)
+    guard = guards[index]
+    if guard.check is Check.ALL:
+        for part in guard.constant:
+            found = lower(GuardSet.of([part]), ()).failure(
+                record.slots, record.globals, record.builtins, record.closure
+            )
+            if found is not None:
+                return say_failure(part, found[1])
+        return "no guard fails any more"
+    return say_failure(guard, got)

@@ -25,6 +25,7 @@ class FunctionStats:
         whole, partial, eager: frames that became one graph, that were split at a graph break, and that stay eager.
         operations: tensor operations in all graphs.
         graph_breaks, eager_reasons: reasons, in the order they came.
+        eager_graphs: why graphs run operation by operation although their backend compiles.
         seconds: by phase: imports, trace, backend, codegen.
         internal_errors: failures of framehook itself; the frame ran eagerly.
     """
@@ -41,6 +42,7 @@ class FunctionStats:
     recompile_reasons: list[str] = dataclasses.field(default_factory=list)
     graph_breaks: list[str] = dataclasses.field(default_factory=list)
     eager_reasons: list[str] = dataclasses.field(default_factory=list)
+    eager_graphs: list[str] = dataclasses.field(default_factory=list)
     gave_up: list[str] = dataclasses.field(default_factory=list)
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)
 
@@ -100,6 +102,7 @@ class Stats(FunctionStats):
             lines += [f"    recompiled: {reason}" for reason in each.recompile_reasons]
             lines += [f"    graph break: {reason}" for reason in each.graph_breaks]
             lines += [f"    eager: {reason}" for reason in each.eager_reasons]
+            lines += [f"    graph not compiled: {reason}" for reason in each.eager_graphs]
             lines += [f"    gave up: {reason}" for reason in each.gave_up]
         return "\n".join(lines)
 
@@ -181,6 +184,8 @@ def _on_compile_end(record: events.CompileEnd) -> None:
         counts.eager_reasons.append(record.reason)
     if record.outcome in ("whole", "partial"):
         counts.compiles += 1
+    if "eager_graph" in record.artifacts:
+        counts.eager_graphs.append(record.artifacts["eager_graph"])
     counts.operations += record.operations
     counts.internal_errors += record.is_internal_error
     for phase, seconds in record.seconds.items():

@@ -48,6 +48,7 @@ class Capture:
         "births",
         "builder",
         "cyclic",
+        "eager_graph",
         "effects",
         "frame",
         "graph",
@@ -90,6 +91,7 @@ class Capture:
         self.inputs: list[GraphInput] = self.builder.inputs
         self.operations = self.builder.operations
         self.mutates_inputs = False
+        self.eager_graph = ""  # why the backend let the graph run operation by operation
         self.seconds = 0.0
 
     def release(self) -> None:

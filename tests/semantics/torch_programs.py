@@ -226,7 +226,6 @@ def shape_arithmetic(x: Tensor, y: Tensor) -> tuple[Any, ...]:
             x.nbytes,
             x.get_device(),
             x.is_meta,
-            x.names,
         ),
     )
 
