@@ -128,6 +128,10 @@ def _class_of(tr: Any, value: Value) -> type:
     return value.realize(tr).python_type()
 
 
+def _is_none(value: Value) -> bool:
+    return isinstance(value, ConstantValue) and value.value is None
+
+
 def _classes(tr: Any, value: Value) -> list[type]:
     value = value.realize(tr)
     if isinstance(value, TupleValue):
@@ -135,7 +139,8 @@ def _classes(tr: Any, value: Value) -> list[type]:
     if isinstance(value, ClassValue):
         return [value.fn]
     if isinstance(value, UnionValue):
-        return [cls for item in value.parts for cls in _classes(tr, item)]
+        parts = [item.realize(tr) for item in value.parts]
+        return [cls for part in parts for cls in (_classes(tr, part) if not _is_none(part) else [type(None)])]
     if isinstance(value, CallableValue) and isinstance(value.fn, types.UnionType):
         if not all(isinstance(cls, type) for cls in value.fn.__args__):
             tr.graph_break("exception", "isinstance() of a union of generic types")
@@ -418,8 +423,7 @@ def _reversed(tr: Any, value: Value) -> Value:
     if isinstance(value, SequenceValue):
         return ListedIterator(drain(tr, value)[::-1], reversed)
     if isinstance(value, ConstantValue):
-        known, obj = True, value.value
-        return ConstantIterator(tuple(reversed(obj)))
+        return ConstantIterator(tuple(reversed(value.value)))
     if isinstance(value, ObjectValue):
         method = value.special(tr, "__reversed__")
         if method is not None:
@@ -534,7 +538,7 @@ def _number(cls: type, special: str) -> Rule:
                     f"{cls.__name__}() of a tensor needs its value",
                     "keep the value a tensor, or read it outside the compiled function",
                 )
-            if isinstance(value, ObjectValue) and not value.obj.__class__.__module__ == "enum":
+            if isinstance(value, ObjectValue) and value.obj.__class__.__module__ != "enum":
                 method = value.special(tr, special)
                 if method is not None:
                     return tr.call(method, [], {})
@@ -647,7 +651,8 @@ def _or_special(fn: Any, special: str) -> Rule:
     return apply
 
 
-for _fn, _special in ((round, "__round__"), (math.floor, "__floor__"), (math.ceil, "__ceil__"), (math.trunc, "__trunc__")):
+_SPECIALS = ((round, "__round__"), (math.floor, "__floor__"), (math.ceil, "__ceil__"), (math.trunc, "__trunc__"))
+for _fn, _special in _SPECIALS:
     RULES[id(_fn)] = _or_special(_fn, _special)
 
 

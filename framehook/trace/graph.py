@@ -16,7 +16,15 @@ from torch._subclasses.fake_tensor import (
 
 from framehook import torch_compat
 from framehook.source import AttrSource, ItemSource, Source
-from framehook.values.base import BreakGraph, ConstantValue, LazyValue, Tracer, Value, is_constant, to_constant
+from framehook.values.base import (
+    BreakGraph,
+    ConstantValue,
+    LazyValue,
+    Tracer,
+    Value,
+    is_constant,
+    to_constant,
+)
 from framehook.values.mappings import DictValue
 from framehook.values.objects import ObjectValue
 from framehook.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue

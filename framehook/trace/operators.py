@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import abc
 import collections
+import enum
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -171,6 +171,10 @@ def _by_methods(tr: Tracer, op: str, left: Value, right: Value, forward: str, re
         # Members of enums that are strings or numbers.
         _check_size(tr, op, a, b)
         return fold(tr, BINARY[op][0], [left, right], {})
+    if isinstance(left, TensorValue) and _is_number(tr, right, b, reflected):
+        return tr.graph_call(BINARY[op][0], [left, ConstantValue(b.value)], {})
+    if isinstance(right, TensorValue) and _is_number(tr, left, a, forward):
+        return tr.graph_call(BINARY[op][0], [ConstantValue(a.value), right], {})
     order = [(left, forward, right), (right, reflected, left)]
     left_type, right_type = left.python_type(), right.python_type()
     if left_type is right_type:
@@ -243,7 +247,7 @@ def _containers(tr: Tracer, op: str, fn: Callable[[Any, Any], Any], left: Value,
         return merged
     if isinstance(left, DequeValue) or (isinstance(right, DequeValue) and op == "*"):
         return _deque(tr, op, left, right)
-    if op == "|" and _is_union_part(left) and _is_union_part(right):
+    if op == "|" and _is_union_part(tr, left) and _is_union_part(tr, right):
         return UnionValue([left, right])
     if isinstance(left, CallableValue) or isinstance(right, CallableValue):
         tr.graph_break("call", f"operator {op} of {left.describe()} and {right.describe()}")
@@ -262,11 +266,11 @@ def _deque(tr: Tracer, op: str, left: Value, right: Value) -> DequeValue:
     tr.graph_break("exception", f"operator {op} of {left.describe()} and {right.describe()}")
 
 
-def _is_union_part(value: Value) -> bool:
-    """Whether `|` of this value and a class makes a union type."""
+def _is_union_part(tr: Tracer, value: Value) -> bool:
+    """Whether `|` of this value and another such makes a union type (None and None never come here)."""
     if isinstance(value, ClassValue):
-        return type(value.fn) in (type, abc.ABCMeta)
-    return isinstance(value, UnionValue)
+        return getattr(tr.class_attr(type(value.fn), "__or__"), "__objclass__", None) is type
+    return isinstance(value, UnionValue) or (isinstance(value, ConstantValue) and value.value is None)
 
 
 def unary(tr: Tracer, op: str, value: Value) -> Value:
@@ -326,6 +330,13 @@ def compare(tr: Tracer, op: str, left: Value, right: Value) -> Value:
 def _computes_in_c(tr: Tracer, value: Value, method: str) -> bool:
     """Whether an arithmetic method is missing or a builtin type's own."""
     return not isinstance(value, ObjectValue) or value.special(tr, method) is None
+
+
+def _is_number(tr: Tracer, value: Value, obj: Any, method: str) -> bool:
+    """Whether a value is a member of an enum of numbers: a tensor takes it as the number that it is."""
+    if not isinstance(obj, enum.Enum) or not isinstance(obj, (int, float)):
+        return False
+    return type(obj.value) in (int, float) and _computes_in_c(tr, value, method)
 
 
 def _check_metaclass(tr: Tracer, value: Value, method: str) -> None:

@@ -221,7 +221,7 @@ def _index(tr: Tracer, self: DequeValue, args: Sequence[Value], kwargs: dict[str
         if bound is None:
             tr.graph_break("call", "deque.index() between bounds that are no constants")
         bounds.append(bound)
-    for position in range(*slice(*(bounds + [None, None])[:2]).indices(len(self.items))):
+    for position in range(*slice(*[*bounds, None, None][:2]).indices(len(self.items))):
         if tr.equals(self.items[position], args[0]):
             return ConstantValue(position)
     item = args[0].realize(tr)

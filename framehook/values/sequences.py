@@ -466,7 +466,7 @@ def _index(tr: Tracer, self: SequenceValue, args: Sequence[Value], kwargs: dict[
     bounds = [as_index(tr, arg) for arg in args[1:]]
     if None in bounds:
         self.bad_index(tr, args[1])
-    for position in range(*slice(*(bounds + [None, None])[:2]).indices(len(self.items))):
+    for position in range(*slice(*[*bounds, None, None][:2]).indices(len(self.items))):
         if tr.equals(self.items[position], args[0]):
             return ConstantValue(position)
     if isinstance(self, ListValue) and isinstance(args[0].realize(tr), ConstantValue):

@@ -458,3 +458,58 @@ def dict_swapped_for_an_equal_one(patch: object) -> Iterator[Call]:
     yield call(fn, ramp(3))
     box.__dict__ = {"scale": 2}
     yield call(fn, ramp(3))
+
+
+@VALUES.miss(cases={"object": (Box(2), object.__new__(Box))})
+def attribute_that_is_only_looked_up(patch: object, before: Any, after: Any) -> Iterator[Call]:
+    def fn(x: Tensor, box: Any) -> Any:
+        try:
+            box.scale  # noqa: B018
+        except AttributeError:
+            return x - 1
+        return x + 1
+
+    yield call(fn, ramp(3), before)
+    yield call(fn, ramp(3), after)
+
+
+@VALUES.miss(cases={"object": (Box(2), object.__new__(Box))})
+def name_in_the_dict_of_an_object(patch: object, before: Any, after: Any) -> Iterator[Call]:
+    def fn(x: Tensor, box: Any) -> Any:
+        return x + ("scale" in box.__dict__)
+
+    yield call(fn, ramp(3), before)
+    yield call(fn, ramp(3), after)
+
+
+@VALUES.miss
+def item_that_is_only_looked_up(patch: object) -> Iterator[Call]:
+    def fn(x: Tensor, items: list[int]) -> Any:
+        try:
+            items[1]  # noqa: B018
+        except IndexError:
+            return x - 1
+        return x + 1
+
+    yield call(fn, ramp(3), [1, 2])
+    yield call(fn, ramp(3), [1])
+
+
+@VALUES.miss
+def union_type_replaced(patch: object) -> Iterator[Call]:
+    def fn(x: Tensor, kinds: Any) -> Any:
+        return x + isinstance(1, kinds)
+
+    yield call(fn, ramp(3), int | str)
+    yield call(fn, ramp(3), float | str)
+
+
+@VALUES.any
+def dict_that_is_the_one_of_an_object(patch: object) -> Iterator[Call]:
+    def fn(x: Tensor, box: Any, table: dict[str, Any]) -> Any:
+        box.scale = 5
+        return x + table["scale"], table["scale"]
+
+    yield call(fn, ramp(3), Box(2), {"scale": 2})
+    box = Box(2)
+    yield call(fn, ramp(3), box, vars(box))

@@ -130,6 +130,39 @@ def attributes_set_and_deleted(x: Tensor, box: Box) -> Any:
     return box.value * 2
 
 
+@program(Box)
+def an_attribute_that_moves_to_the_end(x: Tensor, box: Box) -> Any:
+    box.extra = 1  # type: ignore[attr-defined]
+    value = box.value
+    del box.value
+    box.value = value
+    return list(vars(box)), "gone" in box.__dict__, x + 1
+
+
+@program(lambda: {"a": 1, "b": 2})
+def a_key_that_moves_to_the_end(x: Tensor, table: dict[str, Any]) -> Any:
+    table["a"] = table.pop("a")
+    table["z"] = x
+    table |= {"w": 1}
+    return list(table), table.popitem(), x * 2
+
+
+@program(lambda: [[]])
+def containers_in_circles(x: Tensor, items: list[Any]) -> Any:
+    table: dict[str, Any] = {"x": x + 1}
+    pair = (table, [table])
+    table["pair"] = pair
+    items[0] = pair
+    return pair
+
+
+@program(lambda: {"a": 1, "b": 2})
+def an_iterator_over_a_dict_half_way(x: Tensor, table: dict[str, Any]) -> Any:
+    rows = iter(table.items())
+    first = next(rows)
+    return first, list(rows), next(rows, None), x + 1
+
+
 @program(lambda: [1, 2, 3])
 def a_list_changed(x: Tensor, items: list[Any]) -> Any:
     items.append(x + 1)
@@ -262,6 +295,20 @@ def test_program(name: str) -> None:
         if attempt == 0:  # new objects of the same kind, and then the same objects again, changed
             actual_args, expected_args = make(), make()
     assert counter.frame_count >= (0 if name == "changes_before_an_exception" else 1)
+
+
+def test_an_object_and_its_dict_are_changed_side_by_side() -> None:
+    def fn(x: Tensor, box: Any, table: dict[str, Any]) -> Any:
+        before = x + 1
+        box.total = 7
+        table["extra"] = before
+        return table["total"], box.extra, list(table)
+
+    compiled = framehook.compile(fn, backend="eager")
+    for _ in range(2):
+        box, expected = Box(), Box()
+        actual = snapshot((compiled(sample(), box, vars(box)), box))
+        assert_same(actual, snapshot((fn(sample(), expected, vars(expected)), expected)))
 
 
 def test_views_share_memory_with_what_they_view() -> None:
