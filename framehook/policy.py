@@ -173,26 +173,27 @@ def renewed_class(handle: Handle, state: CodeState, guards: Iterable[Guard]) -> 
 
 
 def note_changing(handle: Handle, record: _C.FrameRecord, entries: Sequence[_C.Entry]) -> None:
-    """See whether entries of a resume function differ in one number, as a loop counts it: it gets no more of them."""
-    if len(entries) < max(2, handle.options.max_entries_per_code // 2):
+    """See whether entries of a resume function differ in a number, as a loop counts it: it gets no more of them."""
+    threshold = max(2, handle.options.max_entries_per_code // 2)
+    if len(entries) < threshold or not resume.is_resume_code(record.code):
         return
-    places: set[str] = set()
+    places: dict[str, list[_C.Entry]] = {}
     for entry in entries:
         found = None
         if entry.guards is not None:
             found = entry.guards.failure(record.slots, record.globals, record.builtins, record.closure)
         if found is None or found[0] < 0:
-            return
+            continue
         guard = entry.payload.guards[found[0]]
-        is_number = guard.check is Check.EQUALS and type(guard.constant) is int
-        if not is_number or not isinstance(guard.source, LocalSource):
-            return
-        places.add(guard.source.key)
-    if len(places) == 1 and resume.is_resume_code(record.code):
-        resume.note_changing(record.code, places.pop())
-        for entry in entries:
-            if not entry.hits:
-                _C.remove_entry(entry)
+        is_number = guard.check is Check.EQUALS and type(guard.constant) in (int, float)
+        if is_number and isinstance(guard.source, LocalSource):
+            places.setdefault(guard.source.key, []).append(entry)
+    for name, differing in places.items():
+        if len(differing) >= threshold:
+            resume.note_changing(record.code, name)
+            for entry in differing:
+                if not entry.hits:
+                    _C.remove_entry(entry)
 
 
 def _stop(state: CodeState, reason: str) -> tuple[Decision, str]:

@@ -6,15 +6,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from types import CodeType
-from typing import Any
 
 from framehook import _C
 from framehook.bytecode.assemble import Label
 from framehook.bytecode.decode import decode
 from framehook.bytecode.effects import stack_effect
-from framehook.bytecode.instruction import Instruction
+from framehook.bytecode.instruction import Instruction, Region
 from framehook.bytecode.liveness import ENDINGS, live_variables
 from framehook.bytecode.opcodes import NULL_COMES_FIRST
 from framehook.bytecode.resume import layout_of, make_resume_code, native_parameters, note_native, origin
@@ -129,17 +129,21 @@ class BreakPoint:
                 self.names.append(self._stage(name, value))
 
     def run(self) -> None:
-        """Emit the native instruction and the continuations behind it."""
+        """Emit the native instruction and the continuations behind it.
+
+        Meanwhile the stack is the frame's own (but for NULLs): nothing hangs on variables that the frame does not
+        have, where a traceback would keep it and an observer would see it.
+        """
         builder, inst = self.builder, self.inst
-        handled = [
-            name for name, item in zip(self.names, self.items, strict=True) if item is StackItem.EXC
-        ]
-        for name in handled:
-            assert name is not None
-            builder.load_fast(name)
-            builder.emit("PUSH_EXC_INFO")
-            builder.pop_top()
-        depth = len(handled)
+        depth = 0
+        for name, item in zip(self.names, self.items, strict=True):
+            if name is None:
+                continue
+            depth += 1
+            builder.take_fast(name)
+            if item is StackItem.EXC:
+                builder.emit("PUSH_EXC_INFO")
+                builder.pop_top()
         for name in self.operands:
             if name is None:
                 builder.emit("PUSH_NULL")
@@ -152,13 +156,31 @@ class BreakPoint:
         end = builder.here()
         failed = builder.label()
         if inst.opname not in ENDINGS or inst.opname == "JUMP":
-            self._continue(inst.index + 1, results, depth)
+            self._continue(inst.index + 1, results)
         if inst.target >= 0:
-            self._jumped(jumped, depth)
+            self._jumped(jumped)
         if inst.handler is not None:
             builder.add_region(start, end, failed, depth)
             builder.place(failed)
-            self._handle(inst.handler, depth)
+            self._handle(inst.handler)
+
+    def _unstack(self, height: int) -> None:
+        """Move the stack back into variables; what lies above `height` is dropped."""
+        builder = self.builder
+        for position in reversed(range(len(self.items))):
+            name = self.names[position]
+            if name is None:
+                continue
+            is_kept = position < height
+            if self.items[position] is StackItem.EXC:
+                if is_kept:
+                    self.emitter.call(sys.exception)
+                    builder.store_fast(name)
+                builder.emit("POP_EXCEPT")
+            elif is_kept:
+                builder.store_fast(name)
+            else:
+                builder.pop_top()
 
     def _native(self, jumped: Label) -> list[StackItem]:
         """Emit the instruction itself; returns what it leaves on the stack when it goes on."""
@@ -173,29 +195,12 @@ class BreakPoint:
         if inst.opname == "RERAISE":
             builder.emit("RERAISE", 0)
             return []
-        if inst.opname == "WITH_EXCEPT_START":
-            self._leave_with()
-            return [StackItem.VALUE]
         builder.emit_instruction(inst, lambda index: jumped)
         if inst.opname in ENDINGS:
             return []
         return [StackItem.VALUE] * (len(self.operands) + stack_effect(inst, False))
 
-    def _leave_with(self) -> None:
-        """Call `__exit__` with the exception; both lie on the stack of the frame."""
-        builder = self.builder
-        leave, exception = self.names[-4], self.names[-1]
-        assert leave is not None and exception is not None
-        builder.begin_call(lambda: builder.load_fast(leave))
-        builder.begin_call(lambda: builder.load_const(type))
-        builder.load_fast(exception)
-        builder.call(1)
-        builder.load_fast(exception)
-        builder.load_fast(exception)
-        builder.load_attr("__traceback__")
-        builder.call(3)
-
-    def _jumped(self, jumped: Label, depth: int) -> None:
+    def _jumped(self, jumped: Label) -> None:
         """The continuation at the instruction's jump target."""
         builder, inst = self.builder, self.inst
         count = len(self.operands) + stack_effect(inst, True)
@@ -203,13 +208,13 @@ class BreakPoint:
             builder.end_for(jumped)
         else:
             builder.place(jumped)
-        self._continue(inst.target, [StackItem.VALUE] * count, depth)
+        self._continue(inst.target, [StackItem.VALUE] * count)
 
-    def _continue(self, index: int, results: list[StackItem], depth: int) -> None:
+    def _continue(self, index: int, results: list[StackItem]) -> None:
         """Return the continuation at `index`, with the results that are on the stack now."""
         builder = self.builder
         instructions = decode(self.code).instructions
-        if not depth and not self._below and results == [StackItem.VALUE]:
+        if not self._below and results == [StackItem.VALUE]:
             if instructions[index].opname == "RETURN_VALUE":
                 builder.return_value()
                 return
@@ -220,16 +225,14 @@ class BreakPoint:
             if name is not None:
                 builder.store_fast(name)
                 self.native.add(name)
-        for _ in range(depth):
-            builder.emit("POP_EXCEPT")
+        self._unstack(len(self.items))
         self._return(index, [*self.items, *results], [*self.names, *names])
 
-    def _handle(self, region: Any, depth: int) -> None:
+    def _handle(self, region: Region) -> None:
         """Return the continuation in the frame's own handler of an exception of the instruction."""
         builder = self.builder
         builder.store_fast(".raised")
-        for _ in range(depth):
-            builder.emit("POP_EXCEPT")
+        self._unstack(region.depth)
         items = self.items[: region.depth]
         names = self.names[: region.depth]
         # Operands that the handler finds on the stack (`with` keeps what it enters below).
@@ -261,7 +264,7 @@ class BreakPoint:
                 name = self.cells[str(key)]
             else:
                 name = names[int(key)] or ""
-            builder.load_fast(name)
+            builder.take_fast(name)
             if name in self.native:
                 native.append(resume.co_varnames[slot])
         note_native(resume, native)

@@ -78,7 +78,7 @@ _TAKEN: dict[str, Callable[[Instruction], int]] = {
     "RERAISE": lambda inst: 1,
     "BEFORE_WITH": lambda inst: 1,
     "CHECK_EXC_MATCH": lambda inst: 2,
-    # Its values stay where they are; the call is made from copies.
+    # It looks at what lies on the stack and takes nothing.
     "WITH_EXCEPT_START": lambda inst: 0,
     "POP_TOP": lambda inst: 1,
     "GET_AITER": lambda inst: 1,
