@@ -1,30 +1,22 @@
-"""What builtin functions and classes do with symbolic values: a table keyed by the callable itself."""
+"""What builtin functions and classes do with symbolic values: types, attributes, containers, operators."""
 
 from __future__ import annotations
 
-import builtins
 import collections
-import enum
 import functools
 import inspect
 import itertools
-import math
 import operator
-import sys
 import types
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from framehook import _C
 from framehook.guards.guard import Check
-from framehook.source import Source
-from framehook.trace import operators
-from framehook.trace.classes import make_instance
+from framehook.trace import operators, text_rules  # noqa: F401  (the rules of numbers and strings enter the table)
+from framehook.trace.c_calls import attribute_name, partial_parts
+from framehook.trace.rules import RULES, Rule, positional, rule
 from framehook.values.base import (
-    CONSTANT_TYPES,
     ConstantValue,
-    MethodOfConstant,
     ObservedException,
     Value,
     fold,
@@ -34,23 +26,19 @@ from framehook.values.functions import (
     BoundMethodValue,
     FunctionValue,
     GeneratorValue,
-    NestedFunctionValue,
 )
-from framehook.values.iterators import MAKERS, ConstantIterator, IteratorValue, ListedIterator, make_chain_of
-from framehook.values.mappings import DictValue, DictView, SetValue, hash_key
+from framehook.values.iterators import MAKERS, ConstantIterator, ListedIterator, make_chain_of
+from framehook.values.mappings import DictValue, SetValue, hash_key
 from framehook.values.objects import (
     MISSING,
     CallableValue,
     ClassValue,
     ExceptionValue,
-    InstanceDictValue,
     ObjectValue,
     SuperValue,
     UnionValue,
 )
-from framehook.values.plain import as_plain
 from framehook.values.sequences import (
-    BuiltinMethod,
     ListValue,
     SequenceValue,
     SliceValue,
@@ -59,67 +47,6 @@ from framehook.values.sequences import (
     sort_values,
 )
 from framehook.values.tensor import TensorValue
-
-Rule = Callable[[Any, Sequence[Value], dict[str, Value]], Value]
-
-#: Rules by `id` of the callable.  All of these live as long as the process.
-RULES: dict[int, Rule] = {}
-#: What a table entry costs nothing to keep alive.
-_RULED: list[Any] = []
-
-
-def rule(*targets: Any) -> Callable[[Rule], Rule]:
-    """Register a rule for these callables."""
-
-    def register(fn: Rule) -> Rule:
-        for target in targets:
-            RULES[id(target)] = fn
-            _RULED.append(target)
-        return fn
-
-    return register
-
-
-def positional(count: int, most: int | None = None) -> Callable[[Callable[..., Any]], Rule]:
-    """Make a rule of a function that takes `count` (to `most`) positional values."""
-
-    def make(fn: Callable[..., Any]) -> Rule:
-        def apply(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-            if kwargs or not count <= len(args) <= (most if most is not None else count):
-                tr.graph_break("exception", f"{fn.__name__.lstrip('_')}() is called with other arguments")
-            result = fn(tr, *args)
-            return result if isinstance(result, Value) else ConstantValue(result)
-
-        return apply
-
-    return make
-
-
-def fold_plain(tr: Any, fn: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-    """Call a pure function now; lists and dicts of constants may be among its arguments."""
-    plain = []
-    for arg in args:
-        known, obj = as_plain(tr, arg)
-        if not known:
-            value = arg.realize(tr)
-            if isinstance(value, (IteratorValue, DictView)):
-                known, obj = as_plain(tr, ListValue(drain(tr, value)))
-        if not known:
-            name = getattr(fn, "__qualname__", str(fn))
-            tr.graph_break("call", f"{name}() is called with {arg.realize(tr).describe()}")
-        plain.append(obj)
-    named = {}
-    for name, arg in kwargs.items():
-        known, obj = as_plain(tr, arg)
-        if not known:
-            tr.graph_break("call", f"{getattr(fn, '__name__', fn)}() is called with {arg.realize(tr).describe()}")
-        named[name] = obj
-    try:
-        result = fn(*plain, **named)
-    except Exception as error:
-        tr.throw(type(error), *error.args)
-    return tr.from_plain(result)
-
 
 # -- types of values ---------------------------------------------------------------------------------------
 
@@ -237,21 +164,14 @@ def _super(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
 # -- attributes --------------------------------------------------------------------------------------------
 
 
-def _name(tr: Any, value: Value) -> str:
-    known, name = to_constant(tr, value)
-    if not known or type(name) is not str:
-        tr.graph_break("attribute", "an attribute whose name is not a constant string")
-    return name
-
-
 @rule(getattr)
 @positional(2, 3)
 def _getattr(tr: Any, owner: Value, name: Value, *default: Value) -> Value:
     owner = owner.realize(tr)
     if not default:
-        return owner.get_attr(tr, _name(tr, name))
+        return owner.get_attr(tr, attribute_name(tr, name))
     try:
-        return owner.get_attr(tr, _name(tr, name))
+        return owner.get_attr(tr, attribute_name(tr, name))
     except ObservedException as observed:
         if issubclass(observed.value.python_type(), AttributeError):
             return default[0]
@@ -262,7 +182,7 @@ def _getattr(tr: Any, owner: Value, name: Value, *default: Value) -> Value:
 @positional(2)
 def _hasattr(tr: Any, owner: Value, name: Value) -> bool:
     try:
-        found = owner.realize(tr).get_attr(tr, _name(tr, name))
+        found = owner.realize(tr).get_attr(tr, attribute_name(tr, name))
     except ObservedException as observed:
         if issubclass(observed.value.python_type(), AttributeError):
             return False
@@ -274,13 +194,13 @@ def _hasattr(tr: Any, owner: Value, name: Value) -> bool:
 @rule(setattr)
 @positional(3)
 def _setattr(tr: Any, owner: Value, name: Value, value: Value) -> None:
-    owner.realize(tr).set_attr(tr, _name(tr, name), value)
+    owner.realize(tr).set_attr(tr, attribute_name(tr, name), value)
 
 
 @rule(delattr)
 @positional(2)
 def _delattr(tr: Any, owner: Value, name: Value) -> None:
-    owner.realize(tr).del_attr(tr, _name(tr, name))
+    owner.realize(tr).del_attr(tr, attribute_name(tr, name))
 
 
 # -- containers and iteration --------------------------------------------------------------------------------
@@ -525,157 +445,6 @@ def _slice(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     return ConstantValue(obj) if known else value
 
 
-# -- numbers and strings ---------------------------------------------------------------------------------------
-
-
-def _number(cls: type, special: str) -> Rule:
-    def apply(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-        if len(args) == 1:
-            value = args[0].realize(tr)
-            if isinstance(value, TensorValue):
-                tr.graph_break(
-                    "data_dependent",
-                    f"{cls.__name__}() of a tensor needs its value",
-                    "keep the value a tensor, or read it outside the compiled function",
-                )
-            if isinstance(value, ObjectValue) and value.obj.__class__.__module__ != "enum":
-                method = value.special(tr, special)
-                if method is not None:
-                    return tr.call(method, [], {})
-        return fold_plain(tr, cls, args, kwargs)
-
-    return apply
-
-
-RULES[id(int)] = _number(int, "__int__")
-RULES[id(float)] = _number(float, "__float__")
-RULES[id(complex)] = _number(complex, "__complex__")
-
-
-@rule(bool)
-@positional(0, 1)
-def _bool(tr: Any, *value: Value) -> bool:
-    return tr.truth(value[0]) if value else False
-
-
-#: Exceptions of C code whose texts follow from their arguments alone.
-_PLAIN_EXCEPTIONS = frozenset(
-    cls
-    for cls in vars(builtins).values()
-    if isinstance(cls, type)
-    and issubclass(cls, BaseException)
-    and not issubclass(cls, (OSError, SyntaxError, UnicodeError, ImportError, BaseExceptionGroup))
-)
-
-
-def _exception_text(tr: Any, name: str, value: ExceptionValue) -> Value:
-    """`str`, `repr` and `format` of an exception (CPython: BaseException_str, BaseException_repr)."""
-    if name == "__format__":
-        name = "__str__"
-    method = value.special(tr, name)
-    if method is not None:
-        return tr.call(method, [], {})
-    raw = tr.class_attr(value.cls, name)
-    is_plain = getattr(raw, "__objclass__", None) in _PLAIN_EXCEPTIONS
-    shown = TupleValue(list(value.args))
-    if is_plain and name == "__repr__":
-        args = RULES[id(repr)](tr, [value.args[0] if len(value.args) == 1 else shown], {})
-        words = fold(tr, lambda text: f"({text})" if len(value.args) == 1 else text, [args], {})
-        return fold(tr, lambda text: value.cls.__name__ + text, [words], {})
-    if is_plain:
-        if not value.args:
-            return ConstantValue("")
-        if len(value.args) > 1:
-            return RULES[id(str)](tr, [shown], {})
-        return RULES[id(repr if raw.__objclass__ is KeyError else str)](tr, [value.args[0]], {})
-    tr.graph_break("call", f"{name}() of {value.describe()}")
-    raise AssertionError
-
-
-def _text(name: str, fn: Any) -> Rule:
-    def apply(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-        if args:
-            value = args[0].realize(tr)
-            if isinstance(value, TensorValue):
-                tr.graph_break("data_dependent", f"{fn.__name__}() of a tensor shows its values")
-            if isinstance(value, ObjectValue) and not isinstance(value, ExceptionValue):
-                for special in (name, "__repr__") if name == "__str__" else (name,):
-                    method = value.special(tr, special)
-                    if method is not None:
-                        return tr.call(method, list(args[1:]), {})
-                if name == "__format__" and value.has_c_special(tr, "__format__"):
-                    known, spec = to_constant(tr, args[1]) if len(args) > 1 else (True, "")
-                    if known and spec == "":
-                        return RULES[id(str)](tr, [value], {})
-                tr.graph_break("call", f"{fn.__name__}() of {value.describe()}")
-            if isinstance(value, ExceptionValue):
-                return _exception_text(tr, name, value)
-        return fold_plain(tr, fn, args, kwargs)
-
-    return apply
-
-
-RULES[id(str)] = _text("__str__", str)
-RULES[id(repr)] = _text("__repr__", repr)
-RULES[id(format)] = _text("__format__", format)
-
-for _fn in (
-    *(abs, divmod, round, chr, ord, hex, bin, oct, ascii, bytes),
-    *(getattr(math, _name_) for _name_ in dir(math) if callable(getattr(math, _name_)) and _name_[0] != "_"),
-):
-    RULES[id(_fn)] = functools.partial(lambda fn, tr, args, kwargs: fold_plain(tr, fn, args, kwargs), _fn)
-
-
-@rule(abs)
-@positional(1)
-def _abs(tr: Any, value: Value) -> Value:
-    value = value.realize(tr)
-    if isinstance(value, TensorValue):
-        return tr.graph_call("abs", [value], {}, method=True)
-    if isinstance(value, ObjectValue):
-        method = value.special(tr, "__abs__")
-        if method is not None:
-            return tr.call(method, [], {})
-    return fold(tr, abs, [value], {})
-
-
-def _or_special(fn: Any, special: str) -> Rule:
-    def apply(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-        value = args[0].realize(tr) if args else None
-        if isinstance(value, ObjectValue):
-            method = value.special(tr, special)
-            if method is not None:
-                return tr.call(method, args[1:], kwargs)
-        return fold_plain(tr, fn, args, kwargs)
-
-    return apply
-
-
-_SPECIALS = ((round, "__round__"), (math.floor, "__floor__"), (math.ceil, "__ceil__"), (math.trunc, "__trunc__"))
-for _fn, _special in _SPECIALS:
-    RULES[id(_fn)] = _or_special(_fn, _special)
-
-
-@rule(pow)
-def _pow(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-    if len(args) == 2 and not kwargs:
-        return operators.binary(tr, "**", args[0], args[1])
-    return fold(tr, pow, args, kwargs)
-
-
-@rule(hash)
-@positional(1)
-def _hash(tr: Any, value: Value) -> Value:
-    value = value.realize(tr)
-    if isinstance(value, ObjectValue):
-        method = value.special(tr, "__hash__")
-        if method is not None:
-            return tr.call(method, [], {})
-        if isinstance(value.base, TupleValue):
-            return fold(tr, hash, [value.base], {})
-    return fold(tr, hash, [value], {})
-
-
 # -- operator, functools -----------------------------------------------------------------------------------
 
 
@@ -732,7 +501,7 @@ def _partial(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     fn = args[0].realize(tr)
     positional_args, named = list(args[1:]), dict(kwargs)
     if isinstance(fn, ObjectValue) and fn.cls is functools.partial:
-        inner_args, inner_kwargs = _partial_parts(tr, fn)
+        inner_args, inner_kwargs = partial_parts(tr, fn)
         positional_args = [*inner_args, *positional_args]
         named = {**inner_kwargs, **named}
         inner_fn = fn.attrs["func"]
@@ -743,15 +512,6 @@ def _partial(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     value.attrs["args"] = TupleValue(positional_args)
     value.attrs["keywords"] = DictValue({key: (ConstantValue(key), item) for key, item in named.items()})
     return value
-
-
-def _partial_parts(tr: Any, value: ObjectValue) -> tuple[list[Value], dict[str, Value]]:
-    args, keywords = value.attrs["args"], value.attrs["keywords"]
-    assert args is not None and keywords is not None
-    mapping = keywords.realize(tr)
-    assert isinstance(mapping, DictValue)
-    mapping.guard_keys(tr)
-    return drain(tr, args), {str(key): item for key, (_, item) in mapping.items.items()}
 
 
 @rule(object)
@@ -787,180 +547,3 @@ def _signature(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Valu
 def _print(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     tr.graph_break("side_effect", "print() writes to the outside", "print outside the compiled function")
     raise AssertionError
-
-
-# -- calls of objects and C methods ---------------------------------------------------------------------------
-
-
-def see_through(tr: Any, obj: Any, source: Source) -> Value | None:
-    """`compile` inside `compile` is inlined under the outer handle."""
-    if isinstance(obj, _C.CompiledCallable):
-        tr.guard(source, Check.IDENTITY, obj)
-        wrapped = obj.fn
-        return tr.wrap(wrapped, tr.absolute(wrapped, source))
-    if isinstance(obj, _C.DisabledCallable):
-        tr.guard(source, Check.IDENTITY, obj)
-        return CallableValue(obj, tr.absolute(obj, source))
-    return None
-
-
-def call_object(tr: Any, value: ObjectValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-    """Call an object whose class has no `__call__` in Python."""
-    if value.cls is functools.partial:
-        first, named = _partial_parts(tr, value)
-        fn = value.attrs["func"]
-        assert fn is not None
-        return tr.call(fn, [*first, *args], {**named, **kwargs})
-    if isinstance(value.obj, functools._lru_cache_wrapper):
-        wrapped = value.obj.__wrapped__
-        assert value.source is not None
-        return tr.call(tr.wrap(wrapped, value.source.attr("__wrapped__")), args, kwargs)
-    if isinstance(value.obj, (operator.itemgetter, operator.attrgetter)):
-        keys = value.obj.__reduce__()[1]
-        assert value.source is not None
-        tr.guard(value.source, Check.IDENTITY, value.obj)
-        return _getter(tr, isinstance(value.obj, operator.itemgetter), keys, args[0])
-    if isinstance(value.obj, weakref.ReferenceType) and value.cls is weakref.ReferenceType:
-        assert value.source is not None
-        tr.guard(value.source, Check.IDENTITY, value.obj)
-        referent = value.obj()
-        if referent is None:
-            return ConstantValue(None)
-        return tr.wrap(referent, tr.absolute(referent, None))
-    if tr.class_attr(value.cls, "__call__") is MISSING:
-        tr.throw(TypeError, f"'{value.cls.__name__}' object is not callable")
-    tr.graph_break("call", f"{value.describe()} is called: its __call__ is C code")
-    raise AssertionError
-
-
-def _getter(tr: Any, is_item: bool, keys: Sequence[Any], owner: Value) -> Value:
-    found: list[Value] = []
-    for key in keys:
-        value = owner.realize(tr)
-        if is_item:
-            found.append(value.get_item(tr, ConstantValue(key)))
-        else:
-            for name in key.split("."):
-                value = value.realize(tr).get_attr(tr, name)
-            found.append(value)
-    return found[0] if len(found) == 1 else TupleValue(found)
-
-
-def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-    """A method that the class of `owner` inherits from C code."""
-    none = ConstantValue(None)
-    owner = owner.realize(tr)
-    if isinstance(owner, ExceptionValue):
-        if name == "__init__":
-            owner.args = list(args)
-            return none
-    if isinstance(owner, ObjectValue):
-        if name == "__setattr__" and len(args) == 2:
-            owner.generic_set_attr(tr, _name(tr, args[0]), args[1])
-            return none
-        if name == "__delattr__" and len(args) == 1:
-            owner.generic_del_attr(tr, _name(tr, args[0]))
-            return none
-        if name == "__getattribute__" and len(args) == 1:
-            attribute = _name(tr, args[0])
-            if attribute == "__dict__":
-                return InstanceDictValue(owner)
-            if attribute == "__class__":
-                return tr.class_value(owner.cls, owner)
-            found = owner.find_attr(tr, attribute)
-            if found is None:
-                tr.throw(AttributeError, f"'{owner.cls.__name__}' object has no attribute '{attribute}'")
-            return found  # type: ignore[return-value]
-        if isinstance(owner.obj, enum.Enum) and isinstance(owner.obj, (str, int, float)):
-            # A member of an enum of strings or numbers is a constant.
-            return fold_plain(tr, getattr(owner.obj, name), args, kwargs)
-        if owner.base is not None and name in getattr(owner.base, "methods", {}):
-            return owner.base.call_method(tr, name, args, kwargs)
-        if owner.base is None:
-            if name == "__init__" and not args and not kwargs:
-                return none
-            if name in ("__eq__", "__ne__") and len(args) == 1:
-                same = operators.is_same(tr, owner, args[0])
-                if same:
-                    return ConstantValue(name == "__eq__")
-                return ConstantValue(NotImplemented)
-            if name == "__call__":
-                return call_object(tr, owner, args, kwargs)
-    elif isinstance(owner, ClassValue):
-        if name == "__call__":  # type.__call__
-            return make_instance(tr, owner, args, kwargs)
-        if name in ("__setattr__", "__init_subclass__"):
-            return none if name == "__init_subclass__" else tr.graph_break("side_effect", "a class attribute is set")
-        return owner.call_method(tr, name, args, kwargs)
-    elif not isinstance(owner, (FunctionValue, NestedFunctionValue, BoundMethodValue)):
-        return owner.call_method(tr, name, args, kwargs)
-    tr.graph_break("call", f"{name}() of {owner.describe()} is C code that is not modelled")
-    raise AssertionError
-
-
-_PURE_OWNERS = frozenset(CONSTANT_TYPES) | {int, float, bool, str, bytes, complex, range, tuple, frozenset}
-
-
-def call_constant_method(
-    tr: Any, value: MethodOfConstant, args: Sequence[Value], kwargs: dict[str, Value]
-) -> Value:
-    """Methods of immutable builtin objects are pure."""
-    if type(value.owner.value).__module__ not in ("builtins", "torch"):
-        tr.graph_break("call", f"method '{value.name}' of {value.owner.describe()}")
-    if value.name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__") and len(args) == 1:
-        known, _ = to_constant(tr, args[0])
-        if not known:
-            return ConstantValue(NotImplemented)
-    if value.name == "format" and isinstance(value.owner.value, str):
-        args = [_formattable(tr, arg) for arg in args]
-        kwargs = {name: _formattable(tr, arg) for name, arg in kwargs.items()}
-    return fold_plain(tr, value.fn, args, kwargs)
-
-
-def _formattable(tr: Any, value: Value) -> Value:
-    known, _ = as_plain(tr, value)
-    return value if known else RULES[id(str)](tr, [value], {})
-
-
-def getset_value(tr: Any, owner: Value, raw: Any, name: str) -> Value | None:
-    """Attributes served by getset descriptors that are known to be plain reads."""
-    if name == "__dict__" and isinstance(owner, ObjectValue):
-        return InstanceDictValue(owner)
-    if isinstance(owner, ObjectValue) and owner.obj is not None and owner.source is not None:
-        if owner.cls in (functools._lru_cache_wrapper, types.SimpleNamespace):
-            return None
-        if type(owner.obj).__module__ == "builtins" and owner.cls in (types.TracebackType, types.FrameType):
-            return None
-    return None
-
-
-def import_module(tr: Any, name: str, from_names: Value, level: Value) -> Value:
-    """`import name` inside a function: a module that is there already is a lookup in sys.modules."""
-    import_function = tr.frame.globals.load(tr, "__import__").realize(tr)
-    if not isinstance(import_function, CallableValue) or import_function.fn is not builtins.__import__:
-        tr.graph_break("call", "__import__ is replaced")
-    known_names, names = to_constant(tr, from_names)
-    known_level, depth = to_constant(tr, level)
-    package = tr.frame.globals.namespace.get("__package__")
-    if depth:
-        if not package:
-            tr.graph_break("call", f"a relative import of {name}")
-        parent = package.rsplit(".", depth - 1)[0] if depth > 1 else package
-        name = f"{parent}.{name}" if name else parent
-    target = name if names else name.partition(".")[0]
-
-
-    modules = sys.modules
-    if not known_names or not known_level or name not in modules or target not in modules:
-        tr.graph_break("call", f"module {name} is imported for the first time")
-    if getattr(getattr(modules[name], "__spec__", None), "_initializing", False):
-        tr.graph_break("call", f"module {name} is being imported")
-    for attribute in names or ():
-        if attribute != "*" and not hasattr(modules[name], attribute):
-            tr.graph_break("call", f"{name}.{attribute} is imported for the first time")
-    place = tr.absolute(sys, None).attr("modules")
-    tr.guard(place, Check.IDENTITY, modules)
-    return tr.wrap(modules[target], place.item(target))
-
-
-__all__ = ["RULES", "BuiltinMethod"]

@@ -8,7 +8,7 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
-from framehook.trace.builtin_rules import RULES
+from framehook.trace.rules import RULES
 from framehook.values.base import ConstantValue, MethodOfConstant, Value
 from framehook.values.functions import BoundMethodValue, FunctionValue, NestedFunctionValue
 from framehook.values.mappings import DictValue, SetValue
@@ -94,7 +94,7 @@ class _Copying:
             return value
         hook = RULES[id(getattr)](tr, [value, ConstantValue("__deepcopy__"), ConstantValue(None)], {}).realize(tr)
         if not isinstance(hook, ConstantValue):
-            return tr.call(hook, [DictValue()], {})  # type: ignore[no-any-return]
+            return tr.call(hook, [DictValue()], {})
         if cls in copyreg.dispatch_table or value.base is not None or _has_slots(cls):
             tr.graph_break("call", f"copy.deepcopy() of {value.describe()}")
         for name in _HOOKS:

@@ -9,7 +9,7 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from framehook.trace.builtin_rules import Rule, positional
+from framehook.trace.rules import Rule, positional
 from framehook.values.base import ConstantValue, Value
 from framehook.values.deques import make_deque
 from framehook.values.functions import BoundMethodValue

@@ -12,9 +12,10 @@ import torch.overrides
 
 from framehook import directives
 from framehook.guards.guard import Check
-from framehook.trace.builtin_rules import RULES as BUILTIN_RULES
-from framehook.trace.builtin_rules import Rule, call_c_method, fold_plain
+from framehook.trace.c_calls import call_c_method
 from framehook.trace.classes import new_instance
+from framehook.trace.rules import RULES as BUILTIN_RULES
+from framehook.trace.rules import Rule, fold_plain
 from framehook.values.base import CONSTANT_TYPES, ConstantValue, Value
 from framehook.values.functions import FunctionValue
 from framehook.values.objects import ClassValue, ObjectValue
@@ -225,7 +226,7 @@ def call_real(tr: Any, fn: Any, value: Value, args: Sequence[Value], kwargs: dic
     if treatment is not None and treatment != "allow_in_graph":
         tr.graph_break("disabled", f"{value.describe()} is told to run eagerly")
     if is_operation(fn) or _is_c_operation(fn) or type(fn).__module__ == "torch._ops":
-        return tr.graph_call(fn, args, kwargs)  # type: ignore[no-any-return]
+        return tr.graph_call(fn, args, kwargs)
     owner = getattr(fn, "__objclass__", None)
     if isinstance(fn, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args and owner is not None:
         first = args[0].realize(tr)
@@ -233,7 +234,7 @@ def call_real(tr: Any, fn: Any, value: Value, args: Sequence[Value], kwargs: dic
             if owner in _TENSOR_OWNERS:
                 return first.call_method(tr, fn.__name__, args[1:], kwargs)
         elif isinstance(first, ConstantValue):
-            return tr.call(first.get_attr(tr, fn.__name__), args[1:], kwargs)  # type: ignore[no-any-return]
+            return tr.call(first.get_attr(tr, fn.__name__), args[1:], kwargs)
         elif issubclass(first.python_type(), owner):
             return call_c_method(tr, first, fn.__name__, args[1:], kwargs)
     if isinstance(fn, types.BuiltinFunctionType) and fn.__name__ == "__new__" and args:
@@ -268,7 +269,7 @@ def module_getattr(tr: Any, owner: ObjectValue, fallback: Any, name: str) -> Val
             continue
         found = mapping.realize(tr).lookup(tr, ConstantValue(name))  # type: ignore[attr-defined]
         if found is not None:
-            return found  # type: ignore[no-any-return]
+            return found
     tr.throw(AttributeError, f"'{owner.cls.__name__}' object has no attribute '{name}'")
     raise AssertionError
 

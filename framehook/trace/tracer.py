@@ -25,7 +25,16 @@ from framehook.bytecode.resume import (
 from framehook.bytecode.stack import StackItem
 from framehook.guards.guard import Check, Guard, GuardSet
 from framehook.source import BuiltinsSource, ClosureSource, GlobalsSource, LocalSource, ObjectSource, Source
-from framehook.trace import builtin_rules, calls, copying, library_rules, operators, torch_rules
+from framehook.trace import (
+    builtin_rules,
+    c_calls,
+    calls,
+    copying,
+    library_rules,
+    operators,
+    rules,
+    torch_rules,
+)
 from framehook.trace.classes import ClassLookup, construct
 from framehook.trace.frame import Frame, PreviousException, RaisedAt, TracebackValue
 from framehook.trace.graph import GraphBuilder
@@ -57,9 +66,9 @@ from framehook.values.objects import CallableValue, ClassValue, ExceptionValue, 
 from framehook.values.sequences import ListValue, SliceValue, TupleValue, drain
 from framehook.values.tensor import TensorValue
 
-builtin_rules.rule(copy.deepcopy)(copying.deepcopy)
+rules.rule(copy.deepcopy)(copying.deepcopy)
 for _target, _rule in library_rules.TABLE.items():
-    builtin_rules.rule(_target)(_rule)
+    rules.rule(_target)(_rule)
 
 #: Instructions after which a trace gives up.
 MAX_INSTRUCTIONS = 2_000_000
@@ -359,7 +368,7 @@ class SymbolicTracer:
     def inline(self, fn: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         """See the protocol."""
         if isinstance(fn, FunctionValue):
-            rule = builtin_rules.RULES.get(id(fn.fn)) or torch_rules.RULES.get(id(fn.fn))
+            rule = rules.RULES.get(id(fn.fn)) or torch_rules.RULES.get(id(fn.fn))
             if rule is not None:
                 self.guard_function_as_is(fn)
                 return rule(self, args, kwargs)
@@ -380,7 +389,7 @@ class SymbolicTracer:
 
     def see_through(self, obj: Any, source: Source) -> Value | None:
         """The function inside a wrapper of ours, or None."""
-        return builtin_rules.see_through(self, obj, source)
+        return c_calls.see_through(self, obj, source)
 
     def graph_call(
         self, target: Any, args: Sequence[Value], kwargs: dict[str, Value], *, method: bool = False
@@ -446,7 +455,7 @@ class SymbolicTracer:
 
     def construct(self, value: ClassValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         """`cls(*args, **kwargs)`."""
-        rule = builtin_rules.RULES.get(id(value.fn)) or torch_rules.RULES.get(id(value.fn))
+        rule = rules.RULES.get(id(value.fn)) or torch_rules.RULES.get(id(value.fn))
         if rule is not None:
             return rule(self, args, kwargs)
         return construct(self, value, args, kwargs)
@@ -460,21 +469,21 @@ class SymbolicTracer:
 
     def call_object(self, value: ObjectValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         """Call an object whose `__call__` is C code, or that has none."""
-        return builtin_rules.call_object(self, value, args, kwargs)
+        return c_calls.call_object(self, value, args, kwargs)
 
     def call_c_method(self, owner: Value, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         """Call a method that a builtin base class serves from C."""
-        return builtin_rules.call_c_method(self, owner, name, args, kwargs)
+        return c_calls.call_c_method(self, owner, name, args, kwargs)
 
     def call_constant_method(
         self, value: MethodOfConstant, args: Sequence[Value], kwargs: dict[str, Value]
     ) -> Value:
         """A method of a constant: folded when pure."""
-        return builtin_rules.call_constant_method(self, value, args, kwargs)
+        return c_calls.call_constant_method(self, value, args, kwargs)
 
     def getset_value(self, owner: Value, raw: Any, name: str) -> Value | None:
         """An attribute served by a getset descriptor of C code."""
-        return builtin_rules.getset_value(self, owner, raw, name)
+        return c_calls.getset_value(self, owner, raw, name)
 
     def module_getattr(self, owner: ObjectValue, fallback: Any, name: str) -> Value | None:
         """`nn.Module.__getattr__` without interpreting it."""
@@ -565,7 +574,7 @@ class SymbolicTracer:
 
     def import_module(self, name: str, from_names: Value, level: Value) -> Value:
         """`import name` inside a function."""
-        return builtin_rules.import_module(self, name, from_names, level)
+        return c_calls.import_module(self, name, from_names, level)
 
     # -- torch state -----------------------------------------------------------------------------
     def change_state(self, setter: Any, args: list[Any]) -> Any:

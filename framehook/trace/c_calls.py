@@ -1,0 +1,233 @@
+"""Calls of objects whose methods are C code, and `import` inside a function."""
+
+from __future__ import annotations
+
+import builtins
+import enum
+import functools
+import operator
+import sys
+import types
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from framehook import _C
+from framehook.guards.guard import Check
+from framehook.source import Source
+from framehook.trace import operators
+from framehook.trace.classes import make_instance
+from framehook.trace.rules import RULES, fold_plain
+from framehook.values.base import (
+    CONSTANT_TYPES,
+    ConstantValue,
+    MethodOfConstant,
+    Value,
+    to_constant,
+)
+from framehook.values.functions import (
+    BoundMethodValue,
+    FunctionValue,
+    NestedFunctionValue,
+)
+from framehook.values.mappings import DictValue
+from framehook.values.objects import (
+    MISSING,
+    CallableValue,
+    ClassValue,
+    ExceptionValue,
+    InstanceDictValue,
+    ObjectValue,
+)
+from framehook.values.plain import as_plain
+from framehook.values.sequences import (
+    TupleValue,
+    drain,
+)
+
+
+def attribute_name(tr: Any, value: Value) -> str:
+    known, name = to_constant(tr, value)
+    if not known or type(name) is not str:
+        tr.graph_break("attribute", "an attribute whose name is not a constant string")
+    return name
+
+
+def partial_parts(tr: Any, value: ObjectValue) -> tuple[list[Value], dict[str, Value]]:
+    args, keywords = value.attrs["args"], value.attrs["keywords"]
+    assert args is not None and keywords is not None
+    mapping = keywords.realize(tr)
+    assert isinstance(mapping, DictValue)
+    mapping.guard_keys(tr)
+    return drain(tr, args), {str(key): item for key, (_, item) in mapping.items.items()}
+
+
+def see_through(tr: Any, obj: Any, source: Source) -> Value | None:
+    """`compile` inside `compile` is inlined under the outer handle."""
+    if isinstance(obj, _C.CompiledCallable):
+        tr.guard(source, Check.IDENTITY, obj)
+        wrapped = obj.fn
+        return tr.wrap(wrapped, tr.absolute(wrapped, source))
+    if isinstance(obj, _C.DisabledCallable):
+        tr.guard(source, Check.IDENTITY, obj)
+        return CallableValue(obj, tr.absolute(obj, source))
+    return None
+
+
+def call_object(tr: Any, value: ObjectValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """Call an object whose class has no `__call__` in Python."""
+    if value.cls is functools.partial:
+        first, named = partial_parts(tr, value)
+        fn = value.attrs["func"]
+        assert fn is not None
+        return tr.call(fn, [*first, *args], {**named, **kwargs})
+    if isinstance(value.obj, functools._lru_cache_wrapper):
+        wrapped = value.obj.__wrapped__
+        assert value.source is not None
+        return tr.call(tr.wrap(wrapped, value.source.attr("__wrapped__")), args, kwargs)
+    if isinstance(value.obj, (operator.itemgetter, operator.attrgetter)):
+        keys = value.obj.__reduce__()[1]
+        assert value.source is not None
+        tr.guard(value.source, Check.IDENTITY, value.obj)
+        return _getter(tr, isinstance(value.obj, operator.itemgetter), keys, args[0])
+    if isinstance(value.obj, weakref.ReferenceType) and value.cls is weakref.ReferenceType:
+        assert value.source is not None
+        tr.guard(value.source, Check.IDENTITY, value.obj)
+        referent = value.obj()
+        if referent is None:
+            return ConstantValue(None)
+        return tr.wrap(referent, tr.absolute(referent, None))
+    if tr.class_attr(value.cls, "__call__") is MISSING:
+        tr.throw(TypeError, f"'{value.cls.__name__}' object is not callable")
+    tr.graph_break("call", f"{value.describe()} is called: its __call__ is C code")
+    raise AssertionError
+
+
+def _getter(tr: Any, is_item: bool, keys: Sequence[Any], owner: Value) -> Value:
+    found: list[Value] = []
+    for key in keys:
+        value = owner.realize(tr)
+        if is_item:
+            found.append(value.get_item(tr, ConstantValue(key)))
+        else:
+            for name in key.split("."):
+                value = value.realize(tr).get_attr(tr, name)
+            found.append(value)
+    return found[0] if len(found) == 1 else TupleValue(found)
+
+
+def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """A method that the class of `owner` inherits from C code."""
+    none = ConstantValue(None)
+    owner = owner.realize(tr)
+    if isinstance(owner, ExceptionValue):
+        if name == "__init__":
+            owner.args = list(args)
+            return none
+    if isinstance(owner, ObjectValue):
+        if name == "__setattr__" and len(args) == 2:
+            owner.generic_set_attr(tr, attribute_name(tr, args[0]), args[1])
+            return none
+        if name == "__delattr__" and len(args) == 1:
+            owner.generic_del_attr(tr, attribute_name(tr, args[0]))
+            return none
+        if name == "__getattribute__" and len(args) == 1:
+            attribute = attribute_name(tr, args[0])
+            if attribute == "__dict__":
+                return InstanceDictValue(owner)
+            if attribute == "__class__":
+                return tr.class_value(owner.cls, owner)
+            found = owner.find_attr(tr, attribute)
+            if found is None:
+                tr.throw(AttributeError, f"'{owner.cls.__name__}' object has no attribute '{attribute}'")
+            return found  # type: ignore[return-value]
+        if isinstance(owner.obj, enum.Enum) and isinstance(owner.obj, (str, int, float)):
+            # A member of an enum of strings or numbers is a constant.
+            return fold_plain(tr, getattr(owner.obj, name), args, kwargs)
+        if owner.base is not None and name in getattr(owner.base, "methods", {}):
+            return owner.base.call_method(tr, name, args, kwargs)
+        if owner.base is None:
+            if name == "__init__" and not args and not kwargs:
+                return none
+            if name in ("__eq__", "__ne__") and len(args) == 1:
+                same = operators.is_same(tr, owner, args[0])
+                if same:
+                    return ConstantValue(name == "__eq__")
+                return ConstantValue(NotImplemented)
+            if name == "__call__":
+                return call_object(tr, owner, args, kwargs)
+    elif isinstance(owner, ClassValue):
+        if name == "__call__":  # type.__call__
+            return make_instance(tr, owner, args, kwargs)
+        if name in ("__setattr__", "__init_subclass__"):
+            return none if name == "__init_subclass__" else tr.graph_break("side_effect", "a class attribute is set")
+        return owner.call_method(tr, name, args, kwargs)
+    elif not isinstance(owner, (FunctionValue, NestedFunctionValue, BoundMethodValue)):
+        return owner.call_method(tr, name, args, kwargs)
+    tr.graph_break("call", f"{name}() of {owner.describe()} is C code that is not modelled")
+    raise AssertionError
+
+
+_PURE_OWNERS = frozenset(CONSTANT_TYPES) | {int, float, bool, str, bytes, complex, range, tuple, frozenset}
+
+
+def call_constant_method(
+    tr: Any, value: MethodOfConstant, args: Sequence[Value], kwargs: dict[str, Value]
+) -> Value:
+    """Methods of immutable builtin objects are pure."""
+    if type(value.owner.value).__module__ not in ("builtins", "torch"):
+        tr.graph_break("call", f"method '{value.name}' of {value.owner.describe()}")
+    if value.name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__") and len(args) == 1:
+        known, _ = to_constant(tr, args[0])
+        if not known:
+            return ConstantValue(NotImplemented)
+    if value.name == "format" and isinstance(value.owner.value, str):
+        args = [_formattable(tr, arg) for arg in args]
+        kwargs = {name: _formattable(tr, arg) for name, arg in kwargs.items()}
+    return fold_plain(tr, value.fn, args, kwargs)
+
+
+def _formattable(tr: Any, value: Value) -> Value:
+    known, _ = as_plain(tr, value)
+    return value if known else RULES[id(str)](tr, [value], {})
+
+
+def getset_value(tr: Any, owner: Value, raw: Any, name: str) -> Value | None:
+    """Attributes served by getset descriptors that are known to be plain reads."""
+    if name == "__dict__" and isinstance(owner, ObjectValue):
+        return InstanceDictValue(owner)
+    if isinstance(owner, ObjectValue) and owner.obj is not None and owner.source is not None:
+        if owner.cls in (functools._lru_cache_wrapper, types.SimpleNamespace):
+            return None
+        if type(owner.obj).__module__ == "builtins" and owner.cls in (types.TracebackType, types.FrameType):
+            return None
+    return None
+
+
+def import_module(tr: Any, name: str, from_names: Value, level: Value) -> Value:
+    """`import name` inside a function: a module that is there already is a lookup in sys.modules."""
+    import_function = tr.frame.globals.load(tr, "__import__").realize(tr)
+    if not isinstance(import_function, CallableValue) or import_function.fn is not builtins.__import__:
+        tr.graph_break("call", "__import__ is replaced")
+    known_names, names = to_constant(tr, from_names)
+    known_level, depth = to_constant(tr, level)
+    package = tr.frame.globals.namespace.get("__package__")
+    if depth:
+        if not package:
+            tr.graph_break("call", f"a relative import of {name}")
+        parent = package.rsplit(".", depth - 1)[0] if depth > 1 else package
+        name = f"{parent}.{name}" if name else parent
+    target = name if names else name.partition(".")[0]
+
+
+    modules = sys.modules
+    if not known_names or not known_level or name not in modules or target not in modules:
+        tr.graph_break("call", f"module {name} is imported for the first time")
+    if getattr(getattr(modules[name], "__spec__", None), "_initializing", False):
+        tr.graph_break("call", f"module {name} is being imported")
+    for attribute in names or ():
+        if attribute != "*" and not hasattr(modules[name], attribute):
+            tr.graph_break("call", f"{name}.{attribute} is imported for the first time")
+    place = tr.absolute(sys, None).attr("modules")
+    tr.guard(place, Check.IDENTITY, modules)
+    return tr.wrap(modules[target], place.item(target))

@@ -1,0 +1,174 @@
+"""What the builtin functions on numbers and strings do with symbolic values."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from framehook.trace import operators
+from framehook.trace.rules import RULES, Rule, fold_plain, positional, rule
+from framehook.values.base import (
+    ConstantValue,
+    Value,
+    fold,
+    to_constant,
+)
+from framehook.values.objects import (
+    ExceptionValue,
+    ObjectValue,
+)
+from framehook.values.sequences import (
+    TupleValue,
+)
+from framehook.values.tensor import TensorValue
+
+
+def _number(cls: type, special: str) -> Rule:
+    def apply(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        if len(args) == 1:
+            value = args[0].realize(tr)
+            if isinstance(value, TensorValue):
+                tr.graph_break(
+                    "data_dependent",
+                    f"{cls.__name__}() of a tensor needs its value",
+                    "keep the value a tensor, or read it outside the compiled function",
+                )
+            if isinstance(value, ObjectValue) and value.obj.__class__.__module__ != "enum":
+                method = value.special(tr, special)
+                if method is not None:
+                    return tr.call(method, [], {})
+        return fold_plain(tr, cls, args, kwargs)
+
+    return apply
+
+
+RULES[id(int)] = _number(int, "__int__")
+RULES[id(float)] = _number(float, "__float__")
+RULES[id(complex)] = _number(complex, "__complex__")
+
+
+@rule(bool)
+@positional(0, 1)
+def _bool(tr: Any, *value: Value) -> bool:
+    return tr.truth(value[0]) if value else False
+
+
+#: Exceptions of C code whose texts follow from their arguments alone.
+_PLAIN_EXCEPTIONS = frozenset(
+    cls
+    for cls in vars(builtins).values()
+    if isinstance(cls, type)
+    and issubclass(cls, BaseException)
+    and not issubclass(cls, (OSError, SyntaxError, UnicodeError, ImportError, BaseExceptionGroup))
+)
+
+
+def _exception_text(tr: Any, name: str, value: ExceptionValue) -> Value:
+    """`str`, `repr` and `format` of an exception (CPython: BaseException_str, BaseException_repr)."""
+    if name == "__format__":
+        name = "__str__"
+    method = value.special(tr, name)
+    if method is not None:
+        return tr.call(method, [], {})
+    raw = tr.class_attr(value.cls, name)
+    is_plain = getattr(raw, "__objclass__", None) in _PLAIN_EXCEPTIONS
+    shown = TupleValue(list(value.args))
+    if is_plain and name == "__repr__":
+        args = RULES[id(repr)](tr, [value.args[0] if len(value.args) == 1 else shown], {})
+        words = fold(tr, lambda text: f"({text})" if len(value.args) == 1 else text, [args], {})
+        return fold(tr, lambda text: value.cls.__name__ + text, [words], {})
+    if is_plain:
+        if not value.args:
+            return ConstantValue("")
+        if len(value.args) > 1:
+            return RULES[id(str)](tr, [shown], {})
+        return RULES[id(repr if raw.__objclass__ is KeyError else str)](tr, [value.args[0]], {})
+    tr.graph_break("call", f"{name}() of {value.describe()}")
+    raise AssertionError
+
+
+def _text(name: str, fn: Any) -> Rule:
+    def apply(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        if args:
+            value = args[0].realize(tr)
+            if isinstance(value, TensorValue):
+                tr.graph_break("data_dependent", f"{fn.__name__}() of a tensor shows its values")
+            if isinstance(value, ObjectValue) and not isinstance(value, ExceptionValue):
+                for special in (name, "__repr__") if name == "__str__" else (name,):
+                    method = value.special(tr, special)
+                    if method is not None:
+                        return tr.call(method, list(args[1:]), {})
+                if name == "__format__" and value.has_c_special(tr, "__format__"):
+                    known, spec = to_constant(tr, args[1]) if len(args) > 1 else (True, "")
+                    if known and spec == "":
+                        return RULES[id(str)](tr, [value], {})
+                tr.graph_break("call", f"{fn.__name__}() of {value.describe()}")
+            if isinstance(value, ExceptionValue):
+                return _exception_text(tr, name, value)
+        return fold_plain(tr, fn, args, kwargs)
+
+    return apply
+
+
+RULES[id(str)] = _text("__str__", str)
+RULES[id(repr)] = _text("__repr__", repr)
+RULES[id(format)] = _text("__format__", format)
+
+for _fn in (
+    *(abs, divmod, round, chr, ord, hex, bin, oct, ascii, bytes),
+    *(getattr(math, _name_) for _name_ in dir(math) if callable(getattr(math, _name_)) and _name_[0] != "_"),
+):
+    RULES[id(_fn)] = functools.partial(lambda fn, tr, args, kwargs: fold_plain(tr, fn, args, kwargs), _fn)
+
+
+@rule(abs)
+@positional(1)
+def _abs(tr: Any, value: Value) -> Value:
+    value = value.realize(tr)
+    if isinstance(value, TensorValue):
+        return tr.graph_call("abs", [value], {}, method=True)
+    if isinstance(value, ObjectValue):
+        method = value.special(tr, "__abs__")
+        if method is not None:
+            return tr.call(method, [], {})
+    return fold(tr, abs, [value], {})
+
+
+def _or_special(fn: Any, special: str) -> Rule:
+    def apply(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        value = args[0].realize(tr) if args else None
+        if isinstance(value, ObjectValue):
+            method = value.special(tr, special)
+            if method is not None:
+                return tr.call(method, args[1:], kwargs)
+        return fold_plain(tr, fn, args, kwargs)
+
+    return apply
+
+
+_SPECIALS = ((round, "__round__"), (math.floor, "__floor__"), (math.ceil, "__ceil__"), (math.trunc, "__trunc__"))
+for _fn, _special in _SPECIALS:
+    RULES[id(_fn)] = _or_special(_fn, _special)
+
+
+@rule(pow)
+def _pow(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    if len(args) == 2 and not kwargs:
+        return operators.binary(tr, "**", args[0], args[1])
+    return fold(tr, pow, args, kwargs)
+
+
+@rule(hash)
+@positional(1)
+def _hash(tr: Any, value: Value) -> Value:
+    value = value.realize(tr)
+    if isinstance(value, ObjectValue):
+        method = value.special(tr, "__hash__")
+        if method is not None:
+            return tr.call(method, [], {})
+        if isinstance(value.base, TupleValue):
+            return fold(tr, hash, [value.base], {})
+    return fold(tr, hash, [value], {})
