@@ -493,7 +493,7 @@ def overlapping() -> tuple[Any, ...]:
     return base[:12].view(3, 4), base[1:].view(3, 4)
 
 
-@program(arguments=overlapping)
+@program(arguments=overlapping, graphs=None)
 def overlapping_views(x: Tensor, y: Tensor) -> tuple[Any, ...]:
     x.add_(1)
     z = y * 2
@@ -501,7 +501,7 @@ def overlapping_views(x: Tensor, y: Tensor) -> tuple[Any, ...]:
     return z, x, y, x * 1
 
 
-@program(arguments=lambda: (lambda base: (base, base[1]))(rand(3, 4)))
+@program(arguments=lambda: (lambda base: (base, base[1]))(rand(3, 4)), graphs=None)
 def base_and_view(x: Tensor, y: Tensor) -> tuple[Any, ...]:
     y.zero_()
     return x.sum(), x + 0, y
