@@ -19,6 +19,7 @@ from framehook.bytecode.assemble import CodeBuilder
 from framehook.source import LocalSource, ObjectSource, Source
 from framehook.trace.capture import Capture
 from framehook.values.base import ConstantValue, LazyValue, MethodOfConstant, Value, is_constant
+from framehook.values.classes import CallableValue, ClassValue, SuperMethod, UnionValue
 from framehook.values.deques import DequeIterator, DequeValue
 from framehook.values.functions import (
     BoundMethodValue,
@@ -29,16 +30,7 @@ from framehook.values.functions import (
 from framehook.values.getters import GetterValue
 from framehook.values.iterators import ComposedIterator, ConstantIterator, ListedIterator
 from framehook.values.mappings import DictIterator, DictValue, DictView, SetValue
-from framehook.values.objects import (
-    CallableValue,
-    ClassValue,
-    ExceptionValue,
-    InstanceDictSnapshot,
-    InstanceDictValue,
-    ObjectValue,
-    SuperMethod,
-    UnionValue,
-)
+from framehook.values.objects import ExceptionValue, InstanceDictSnapshot, InstanceDictValue, ObjectValue
 from framehook.values.sequences import BuiltinMethod, ListValue, SequenceIterator, SliceValue, TupleValue
 from framehook.values.tensor import TensorValue
 

@@ -22,6 +22,7 @@ from framehook.values.base import (
     fold,
     to_constant,
 )
+from framehook.values.classes import CallableValue, ClassValue, SuperValue, UnionValue
 from framehook.values.functions import (
     BoundMethodValue,
     FunctionValue,
@@ -29,15 +30,7 @@ from framehook.values.functions import (
 )
 from framehook.values.iterators import MAKERS, ConstantIterator, ListedIterator, make_chain_of
 from framehook.values.mappings import DictValue, SetValue, hash_key
-from framehook.values.objects import (
-    MISSING,
-    CallableValue,
-    ClassValue,
-    ExceptionValue,
-    ObjectValue,
-    SuperValue,
-    UnionValue,
-)
+from framehook.values.objects import MISSING, ExceptionValue, ObjectValue
 from framehook.values.sequences import (
     ListValue,
     SequenceValue,

@@ -25,20 +25,14 @@ from framehook.values.base import (
     Value,
     to_constant,
 )
+from framehook.values.classes import CallableValue, ClassValue
 from framehook.values.functions import (
     BoundMethodValue,
     FunctionValue,
     NestedFunctionValue,
 )
 from framehook.values.mappings import DictValue
-from framehook.values.objects import (
-    MISSING,
-    CallableValue,
-    ClassValue,
-    ExceptionValue,
-    InstanceDictValue,
-    ObjectValue,
-)
+from framehook.values.objects import MISSING, ExceptionValue, InstanceDictValue, ObjectValue
 from framehook.values.plain import as_plain
 from framehook.values.sequences import (
     TupleValue,

@@ -12,8 +12,9 @@ from typing import Any
 from framehook.guards.guard import Check
 from framehook.source import Source
 from framehook.values.base import ConstantValue, Value, is_constant
+from framehook.values.classes import ClassValue
 from framehook.values.mappings import DictValue, SetValue
-from framehook.values.objects import MISSING, ClassValue, ExceptionValue, ObjectValue
+from framehook.values.objects import MISSING, ExceptionValue, ObjectValue
 from framehook.values.sequences import ListValue, TupleValue, drain
 
 _IMMUTABLE_CLASS = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: nobody can change its attributes

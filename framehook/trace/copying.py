@@ -10,9 +10,10 @@ from typing import Any
 
 from framehook.trace.rules import RULES
 from framehook.values.base import ConstantValue, MethodOfConstant, Value
+from framehook.values.classes import CallableValue
 from framehook.values.functions import BoundMethodValue, FunctionValue, NestedFunctionValue
 from framehook.values.mappings import DictValue, SetValue
-from framehook.values.objects import MISSING, CallableValue, InstanceDictValue, ObjectValue
+from framehook.values.objects import MISSING, InstanceDictValue, ObjectValue
 from framehook.values.sequences import ListValue, TupleValue
 
 #: Values whose objects are their own deep copy.

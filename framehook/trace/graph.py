@@ -136,7 +136,7 @@ class GraphBuilder:
             value = value.realize(tr)
             if isinstance(value, TensorValue):
                 if value.example is not None:
-                    tr.need_requires_grad(value)  # type: ignore[attr-defined]
+                    tr.need_requires_grad(value)
             elif isinstance(value, SequenceValue):
                 self._need_requires_grad(tr, value.items)
             elif isinstance(value, DictValue):

@@ -19,10 +19,11 @@ from framehook.values.base import (
     to_constant,
     type_name,
 )
+from framehook.values.classes import CallableValue, ClassValue, ModuleObjectValue, UnionValue
 from framehook.values.deques import DequeValue
 from framehook.values.functions import FunctionValue
 from framehook.values.mappings import DictValue, DictView, SetValue, hash_key, set_combine
-from framehook.values.objects import CallableValue, ClassValue, ModuleObjectValue, ObjectValue, UnionValue
+from framehook.values.objects import ObjectValue
 from framehook.values.plain import as_plain
 from framehook.values.sequences import ListValue, SequenceValue, TupleValue, drain
 from framehook.values.tensor import TensorValue

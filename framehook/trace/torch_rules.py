@@ -17,8 +17,9 @@ from framehook.trace.classes import new_instance
 from framehook.trace.rules import RULES as BUILTIN_RULES
 from framehook.trace.rules import Rule, fold_plain
 from framehook.values.base import CONSTANT_TYPES, ConstantValue, Value
+from framehook.values.classes import ClassValue
 from framehook.values.functions import FunctionValue
-from framehook.values.objects import ClassValue, ObjectValue
+from framehook.values.objects import ObjectValue
 from framehook.values.sequences import SequenceValue
 from framehook.values.tensor import TensorValue
 

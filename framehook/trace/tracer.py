@@ -52,6 +52,7 @@ from framehook.values.base import (
     fold,
     is_constant,
 )
+from framehook.values.classes import CallableValue, ClassValue
 from framehook.values.functions import (
     BoundMethodValue,
     CellValue,
@@ -62,7 +63,7 @@ from framehook.values.functions import (
 )
 from framehook.values.iterators import ConstantIterator
 from framehook.values.mappings import DictValue, SetValue
-from framehook.values.objects import CallableValue, ClassValue, ExceptionValue, ObjectValue
+from framehook.values.objects import ExceptionValue, ObjectValue
 from framehook.values.sequences import ListValue, SliceValue, TupleValue, drain
 from framehook.values.tensor import TensorValue
 

@@ -15,9 +15,10 @@ from framehook import torch_compat
 from framehook.guards.guard import Check, TensorSpec, WeakIdentity
 from framehook.source import ObjectSource, Source
 from framehook.values.base import CONSTANT_TYPES, ConstantValue, LazyValue, Tracer, Value, is_constant
+from framehook.values.classes import CallableValue, ClassValue, ModuleObjectValue
 from framehook.values.functions import BoundMethodValue, CellValue, FunctionValue, is_persistent
 from framehook.values.mappings import DictValue, SetValue
-from framehook.values.objects import CallableValue, ClassValue, ModuleObjectValue, ObjectValue
+from framehook.values.objects import ObjectValue
 from framehook.values.sequences import ListValue, SliceValue, TupleValue
 from framehook.values.tensor import TensorValue
 

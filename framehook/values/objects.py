@@ -1,4 +1,4 @@
-"""Objects of Python classes, classes, modules, `super()` and exceptions."""
+"""Objects of Python classes, their `__dict__`, and exceptions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from framehook.guards.guard import Check
-from framehook.values.base import ConstantValue, ObservedException, Tracer, Value, is_constant, to_constant
+from framehook.values.base import ConstantValue, ObservedException, Tracer, Value, to_constant
 from framehook.values.functions import BoundMethodValue
 from framehook.values.mappings import DictValue, hash_key
 from framehook.values.sequences import BuiltinContainer, BuiltinMethod, TupleValue, operator_methods
@@ -27,7 +27,7 @@ class Missing(enum.Enum):
 
 MISSING: Final = Missing.MISSING
 
-_SLOT_WRAPPERS = (
+SLOT_WRAPPERS = (
     types.WrapperDescriptorType,
     types.MethodDescriptorType,
     types.BuiltinFunctionType,
@@ -229,14 +229,14 @@ class ObjectValue(Value):
         Special methods are looked up on the class only (Python data model, 3.3.12).
         """
         raw = tr.class_attr(self.cls, name)
-        if raw is MISSING or isinstance(raw, _SLOT_WRAPPERS):
+        if raw is MISSING or isinstance(raw, SLOT_WRAPPERS):
             return None
         return self.bind(tr, raw, name)
 
     def has_c_special(self, tr: Tracer, name: str) -> bool:
         """Whether the class serves a special method from C."""
         raw = tr.class_attr(self.cls, name)
-        return isinstance(raw, _SLOT_WRAPPERS)
+        return isinstance(raw, SLOT_WRAPPERS)
 
     def c_special(self, tr: Tracer, name: str) -> None:
         """Break when a special method is served by C code that is not modelled."""
@@ -340,7 +340,7 @@ class ObjectValue(Value):
         is_member = isinstance(self.obj, enum.Enum) and eq is object.__eq__
         if (raw is object.__hash__ and eq is object.__eq__) or is_member:
             return ("object", id(self.obj)) if self.obj is not None else self
-        if self.base is not None and isinstance(raw, _SLOT_WRAPPERS) and isinstance(eq, _SLOT_WRAPPERS):
+        if self.base is not None and isinstance(raw, SLOT_WRAPPERS) and isinstance(eq, SLOT_WRAPPERS):
             return hash_key(tr, self.base)
         tr.graph_break("call", f"{self.describe()} is hashed by its own __hash__")
 
@@ -396,7 +396,7 @@ def bind_raw(tr: Tracer, raw: object, value: Value, owner: Value, cls: type, nam
         made = tr.call(tr.wrap(raw.func, value.source.member("func")), [owner], {})
         owner.store(tr, raw.attrname or name, made)
         return made
-    if isinstance(raw, _SLOT_WRAPPERS):
+    if isinstance(raw, SLOT_WRAPPERS):
         return BuiltinMethod(owner, name)
     if kind.__name__ == "_tuplegetter" and isinstance(owner, ObjectValue):
         assert isinstance(owner.base, TupleValue)
@@ -594,271 +594,6 @@ class ItemIterator(Value):
         position = self.position
         self.position += 1
         return tr.get_item_until_stop(self.owner, ConstantValue(position))
-
-
-class CallableValue(Value):
-    """A real callable of C level, or any object that is only its identity to the trace (a torch function)."""
-
-    __slots__ = ("fn",)
-
-    def __init__(self, fn: Any, source: Source | None = None) -> None:
-        self.source = source
-        self.fn = fn
-
-    def python_type(self) -> type:
-        return type(self.fn)
-
-    def describe(self) -> str:
-        return f"{getattr(self.fn, '__module__', None) or ''}.{getattr(self.fn, '__qualname__', self.fn)}".lstrip(
-            "."
-        )
-
-    def hash_key(self, tr: Tracer) -> Any:
-        return ("object", id(self.fn))
-
-    def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-        return tr.call_real(self.fn, self, args, kwargs)
-
-    def get_attr(self, tr: Tracer, name: str) -> Value:
-        try:
-            found = getattr(self.fn, name)
-        except AttributeError as error:
-            tr.throw(AttributeError, *error.args)
-        if is_constant(found):
-            return ConstantValue(found)
-        if callable(found) and isinstance(found, (types.BuiltinMethodType, types.MethodWrapperType)):
-            return CallableValue(found)
-        tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
-
-
-class ClassValue(CallableValue):
-    """A class."""
-
-    __slots__ = ()
-    fn: type
-
-    def describe(self) -> str:
-        return f"class {self.fn.__qualname__}"
-
-    def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-        return tr.construct(self, args, kwargs)
-
-    def get_attr(self, tr: Tracer, name: str) -> Value:
-        cls = self.fn
-        if name in ("__name__", "__qualname__", "__module__"):
-            return ConstantValue(getattr(cls, name))
-        if name == "__mro__":
-            return tr.from_plain(tuple(tr.constant_object(base) for base in cls.__mro__))
-        if name == "__class__":
-            return tr.constant_object(type(cls))
-        meta = tr.class_attr(type(cls), name) if type(cls) is not type else MISSING
-        if meta is not MISSING and is_data_descriptor(meta):
-            return self._bind_meta(tr, meta, name)
-        raw = tr.class_attr(cls, name)
-        if raw is MISSING:
-            if meta is not MISSING:
-                return self._bind_meta(tr, meta, name)
-            if hasattr(type, name):
-                if name in ("mro", "__subclasses__"):
-                    tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
-                return BuiltinMethod(self, name)
-            if tr.class_attr(type(cls), "__getattr__") is not MISSING:
-                tr.graph_break("attribute", f"attribute '{name}' comes from the metaclass of {self.describe()}")
-            tr.throw(AttributeError, f"type object '{cls.__name__}' has no attribute '{name}'")
-        value = tr.class_value_attr(cls, name)
-        kind = type(raw)
-        if kind is staticmethod:
-            return tr.wrap(raw.__func__, value.source.member("__func__"))
-        if kind is classmethod:
-            return BoundMethodValue(tr.wrap(raw.__func__, value.source.member("__func__")), self)
-        if kind is types.FunctionType or kind is property or not hasattr(kind, "__get__"):
-            return value
-        if isinstance(raw, types.ClassMethodDescriptorType):
-            return CallableValue(getattr(cls, name))
-        if isinstance(raw, (*_SLOT_WRAPPERS, types.GetSetDescriptorType, types.MemberDescriptorType)):
-            found = getattr(cls, name)
-            return ConstantValue(found) if is_constant(found) else CallableValue(found)
-        if isinstance(getattr(kind, "__get__", None), types.FunctionType):
-            method = tr.class_value_attr(kind, "__get__")
-            return tr.call(method, [value, ConstantValue(None), self], {})
-        tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is served by C code")
-
-    def _bind_meta(self, tr: Tracer, raw: object, name: str) -> Value:
-        value = tr.class_value_attr(type(self.fn), name)
-        return bind_raw(tr, raw, value, self, type(self.fn), name)
-
-    def set_attr(self, tr: Tracer, name: str, value: Value) -> None:
-        tr.graph_break("side_effect", f"class attribute '{self.fn.__qualname__}.{name}' is set")
-
-    def meta_special(self, tr: Tracer, name: str) -> Value | None:
-        """A special method that the metaclass defines in Python, bound to the class."""
-        meta = type(self.fn)
-        if meta is type or not isinstance(tr.class_attr(meta, name), types.FunctionType):
-            return None
-        return BoundMethodValue(tr.class_value_attr(meta, name), self)
-
-    def length(self, tr: Tracer) -> int:
-        method = self.meta_special(tr, "__len__")
-        if method is not None and not issubclass(self.fn, enum.Enum):
-            known, size = to_constant(tr, tr.call(method, [], {}))
-            if known and type(size) is int:
-                return size
-        if issubclass(self.fn, enum.Enum):
-            return len(self.fn)
-        return super().length(tr)
-
-    def iterate(self, tr: Tracer) -> Value:
-        method = self.meta_special(tr, "__iter__")
-        if method is not None and not issubclass(self.fn, enum.Enum):
-            return tr.call(method, [], {}).realize(tr)
-        if issubclass(self.fn, enum.Enum):
-            members = tuple(tr.wrap(member, self.source.class_attr(member.name)) for member in self.fn)  # type: ignore[union-attr]
-            return tr.from_plain(members).iterate(tr)
-        tr.graph_break("call", f"iterating over {self.describe()}")
-
-    def get_item(self, tr: Tracer, key: Value) -> Value:
-        method = self.meta_special(tr, "__getitem__")
-        if method is not None and not issubclass(self.fn, enum.Enum):
-            return tr.call(method, [key], {})
-        maker = tr.class_attr(self.fn, "__class_getitem__")
-        if method is None and isinstance(maker, classmethod) and isinstance(maker.__func__, types.FunctionType):
-            return tr.call(self.get_attr(tr, "__class_getitem__"), [key], {})
-        if issubclass(self.fn, enum.Enum):
-            known, name = to_constant(tr, key)
-            if known and name in self.fn.__members__:
-                return tr.wrap(self.fn[name], self.source.class_attr(self.fn[name].name))  # type: ignore[union-attr]
-        tr.graph_break("call", f"subscripting {self.describe()}")
-
-    def contains(self, tr: Tracer, item: Value) -> bool:
-        method = self.meta_special(tr, "__contains__")
-        if method is not None and not issubclass(self.fn, enum.Enum):
-            return tr.truth(tr.call(method, [item], {}))
-        value = item.realize(tr)
-        if issubclass(self.fn, enum.Enum) and isinstance(value, ObjectValue) and isinstance(value.obj, self.fn):
-            return True
-        tr.graph_break("call", f"membership in {self.describe()}")
-
-    def call_method(self, tr: Tracer, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-        if name == "__call__":
-            return self.call(tr, args, kwargs)
-        if name == "__instancecheck__":
-            return tr.call(tr.constant_object(isinstance), [args[0], self], {})
-        tr.graph_break("call", f"method '{name}' of {self.describe()} is not modelled")
-
-
-class UnionValue(Value):
-    """`int | str`, made inside the frame."""
-
-    __slots__ = ("parts",)
-
-    def __init__(self, parts: list[Value]) -> None:
-        self.source = None
-        self.parts = parts
-
-    def python_type(self) -> type:
-        return types.UnionType
-
-
-class ModuleObjectValue(Value):
-    """A Python module (a file), identity guarded."""
-
-    __slots__ = ("module", "read", "stored")
-    source: Source
-
-    def __init__(self, module: types.ModuleType, source: Source) -> None:
-        self.source = source
-        self.module = module
-        self.read: dict[str, Value] = {}
-
-    def python_type(self) -> type:
-        return types.ModuleType
-
-    def describe(self) -> str:
-        return f"module {self.module.__name__}"
-
-    def hash_key(self, tr: Tracer) -> Any:
-        return ("object", id(self.module))
-
-    def get_attr(self, tr: Tracer, name: str) -> Value:
-        found = self.read.get(name)
-        if found is not None:
-            return found
-        namespace = object.__getattribute__(self.module, "__dict__")
-        if name in namespace:
-            found = self.read[name] = tr.found(tr.lazy(namespace[name], self.source.attr(name)))
-            return found
-        if self.module.__name__ == "torch._VF":
-            # A module object that looks everything up among torch's operations.
-            return tr.constant_object(getattr(self.module, name))
-        if type(self.module) is not types.ModuleType or "__getattr__" in namespace:
-            tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is made on demand")
-        if hasattr(types.ModuleType, name):
-            tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
-        tr.guard(self.source.instance_dict(), Check.NO_KEY, name)
-        tr.throw(AttributeError, f"module '{self.module.__name__}' has no attribute '{name}'")
-
-    def set_attr(self, tr: Tracer, name: str, value: Value) -> None:
-        tr.graph_break("side_effect", f"attribute '{name}' of {self.describe()} is set")
-
-
-class SuperValue(Value):
-    """`super(cls, owner)`."""
-
-    __slots__ = ("cls", "owner")
-
-    def __init__(self, cls: type, owner: Value) -> None:
-        self.source = None
-        self.cls = cls
-        self.owner = owner
-
-    def python_type(self) -> type:
-        return super
-
-    def get_attr(self, tr: Tracer, name: str) -> Value:
-        owner = self.owner.realize(tr)
-        # `super(cls, subclass)` looks for class methods; a class that is an instance of `cls` is an object.
-        is_class = isinstance(owner, ClassValue) and issubclass(owner.fn, self.cls)
-        start = owner.fn if isinstance(owner, ClassValue) and is_class else owner.python_type()
-        mro = start.__mro__
-        if self.cls not in mro:
-            tr.graph_break("exception", f"super() of {owner.describe()}, which is no {self.cls.__qualname__}")
-        position = mro.index(self.cls) + 1
-        for base in mro[position:]:
-            if name in base.__dict__:
-                raw = base.__dict__[name]
-                # The guard is on the class that has it, and on those before it that have it not.
-                value = tr.super_attr(start, mro[position:], base, name)
-                if is_class:
-                    if isinstance(raw, types.FunctionType):
-                        return value
-                    if isinstance(raw, classmethod):
-                        return BoundMethodValue(
-                            tr.wrap(raw.__func__, value.source.member("__func__")), owner
-                        )
-                    if isinstance(raw, staticmethod):
-                        return tr.wrap(raw.__func__, value.source.member("__func__"))
-                    if isinstance(raw, _SLOT_WRAPPERS):
-                        return CallableValue(getattr(base, name))
-                    tr.graph_break("attribute", f"super().{name} on a class is not modelled")
-                if isinstance(raw, _SLOT_WRAPPERS):
-                    if isinstance(raw, types.BuiltinFunctionType):  # object.__new__ and the like
-                        return CallableValue(raw)
-                    return SuperMethod(owner, base, name)
-                return bind_raw(tr, raw, value, owner, start, name)
-        tr.throw(AttributeError, f"'super' object has no attribute '{name}'")
-
-
-class SuperMethod(BuiltinMethod):
-    """A C method of a base class, bound through `super()`."""
-
-    __slots__ = ("base",)
-
-    def __init__(self, owner: Value, base: type, name: str) -> None:
-        super().__init__(owner, name)
-        self.base = base
-
-    def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-        return tr.call_c_method(self.owner, self.name, args, kwargs)
 
 
 class ExceptionValue(ObjectValue):

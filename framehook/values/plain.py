@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from framehook.values.base import ConstantValue, Tracer, Value, to_constant
+from framehook.values.classes import ClassValue
 from framehook.values.mappings import DictValue, SetValue
-from framehook.values.objects import ClassValue
 from framehook.values.sequences import ListValue, SequenceValue, drain
 
 

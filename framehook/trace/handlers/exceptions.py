@@ -6,7 +6,8 @@ from typing import Any
 
 from framehook.trace.frame import PreviousException
 from framehook.values.base import ConstantValue, ObservedException
-from framehook.values.objects import ClassValue, ExceptionValue, ObjectValue
+from framehook.values.classes import ClassValue
+from framehook.values.objects import ExceptionValue, ObjectValue
 from framehook.values.sequences import TupleValue
 
 
