@@ -123,6 +123,15 @@ def is_stale(fake: torch.Tensor, real: torch.Tensor) -> bool:
     )
 
 
+def memory_span(tensor: torch.Tensor) -> range:
+    """The addresses from a tensor's first to its last byte, gaps included; empty for tensors without elements."""
+    start = tensor.data_ptr()
+    if tensor.numel() == 0:
+        return range(start, start)
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return range(start, start + (last + 1) * tensor.element_size())
+
+
 def is_mutated(fake: torch.Tensor) -> bool:
     """Whether tracing changed this input in place; inference tensors do not count their changes.
 

@@ -50,6 +50,8 @@ def compile_graph(
         raise ValueError("one tensor was passed as two graph inputs")
     if compiler.uses_autograd_tracing and any(map(torch_compat.is_mutated_with_gradient, fakes)):
         return _as_it_is(gm, "it changes an input in place under autograd")
+    if compiler.uses_autograd_tracing and _changes_overlapping(inputs):
+        return _as_it_is(gm, "it changes an input whose memory another input shares")
     if any(
         torch_compat.is_stale(each.fake, each.example) for each in inputs if torch_compat.is_fake(each.fake)
     ):
@@ -77,6 +79,25 @@ def compile_graph(
         if compiler.uses_autograd_tracing and torch_compat.is_backward_failure(error):
             return _as_it_is(gm, "its backward cannot be traced")
         raise BackendError(f"{type(error).__name__}: {error}", compiler.name, gm) from error
+
+
+def _changes_overlapping(inputs: Sequence[GraphInput]) -> bool:
+    """Whether an input that the graph changes lies within the memory of another one, be it between its elements.
+
+    AOTAutograd 2.13 joins such inputs in one base, and gave old values where views of them are outputs too.
+    """
+    tensors = [each for each in inputs if torch_compat.is_fake(each.fake)]
+    changed = [each for each in tensors if torch_compat.is_mutated(each.fake)]
+    if not changed or len(tensors) < 2:
+        return False
+    spans = {id(each): torch_compat.memory_span(each.example) for each in tensors}
+    return any(
+        one is not other
+        and spans[id(one)].start < spans[id(other)].stop
+        and spans[id(other)].start < spans[id(one)].stop
+        for one in changed
+        for other in tensors
+    )
 
 
 def _as_it_is(gm: torch.fx.GraphModule, reason: str) -> CompiledGraph:
