@@ -29,56 +29,73 @@ FRAMEHOOK = Compiler("framehook", framehook.compile, framehook.reset)
 class StoredOutputs:
     """A backend whose graphs return stored outputs, after asserting that every placeholder is the right object.
 
-    While `recording`, a graph runs for real, and its inputs and outputs are remembered; the caller compares the
-    result with eager's, so that an input in the wrong place does not go unnoticed.  Afterwards a call costs one
-    comparison of tuples, which looks at identities only as long as they are the same.
+    First a graph runs for real, and its inputs and outputs are remembered; the caller compares the results with
+    eager's, so that an input in the wrong place does not go unnoticed.  After `stop_recording()` a call costs one
+    comparison of tuples, which looks at identities only as long as they are the same; when one is not, the call fails.
     """
 
     def __init__(self) -> None:
-        self.recording = True
         self.graphs = 0
-        self.calls = 0
+        self._stops: list[Callable[[], None]] = []
 
     def __call__(self, graph: torch.fx.GraphModule, example_inputs: Any) -> Callable[..., Any]:
         self.graphs += 1
-        # A number that changes from call to call is no object to recognise.
-        tensors = [index for index, value in enumerate(example_inputs) if isinstance(value, torch.Tensor)]
-        select: Callable[[Any], Any] | None = None
-        if len(tensors) < len(example_inputs):
-            first, rest = tensors[0], tensors[1:]
-            select = itemgetter(first, *rest) if rest else itemgetter(slice(first, first + 1))
-        known: list[tuple[tuple[Any, ...], Any]] = []
-        run = _replay(known)
+        recorded = Recorded(graph, example_inputs)
+        expected: tuple[Any, ...] | None = None
+        outputs: Any = None
+        other = recorded.record
 
         def call(*inputs: Any) -> Any:
-            if self.recording:
-                outputs = graph.forward(*inputs)
-                objects = inputs if select is None else select(inputs)
-                known[:] = [each for each in known if not _same_objects(each[0], objects)]
-                known.append((objects, outputs))
+            if inputs == expected:
                 return outputs
-            return run(inputs if select is None else select(inputs))
+            return other(inputs)
 
+        def stop() -> None:
+            nonlocal expected, outputs, other
+            other = recorded.find
+            if recorded.select is None and len(recorded.known) == 1:
+                ((expected, outputs),) = recorded.known
+
+        self._stops.append(stop)
         return call
+
+    def stop_recording(self) -> None:
+        """From now on, graphs return what is stored."""
+        for stop in self._stops:
+            stop()
+
+
+class Recorded:
+    """The inputs that one graph was called with, and its outputs for them."""
+
+    def __init__(self, graph: torch.fx.GraphModule, example_inputs: Any) -> None:
+        self.graph = graph
+        self.known: list[tuple[tuple[Any, ...], Any]] = []
+        # A number that changes from call to call is no object to recognise.
+        tensors = [index for index, value in enumerate(example_inputs) if isinstance(value, torch.Tensor)]
+        self.select: Callable[[Any], Any] | None = None
+        if len(tensors) < len(example_inputs):
+            first, rest = tensors[0], tensors[1:]
+            self.select = itemgetter(first, *rest) if rest else itemgetter(slice(first, first + 1))
+
+    def record(self, inputs: tuple[Any, ...]) -> Any:
+        """Run the graph and remember."""
+        outputs = self.graph.forward(*inputs)
+        objects = inputs if self.select is None else self.select(inputs)
+        self.known = [each for each in self.known if not _same_objects(each[0], objects)]
+        self.known.append((objects, outputs))
+        return outputs
+
+    def find(self, inputs: tuple[Any, ...]) -> Any:
+        """The outputs for exactly these inputs."""
+        if self.select is not None:
+            inputs = self.select(inputs)
+        for expected, outputs in self.known:
+            # The last placeholder tells the instances apart; the rest then has to be the very same objects.
+            if inputs[-1] is expected[-1] and inputs == expected:
+                return outputs
+        raise AssertionError("other inputs than recorded")
 
 
 def _same_objects(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
     return len(left) == len(right) and all(a is b for a, b in zip(left, right, strict=True))
-
-
-def _replay(known: list[tuple[tuple[Any, ...], Any]]) -> Callable[[tuple[Any, ...]], Any]:
-    """A function that returns the outputs known for exactly these inputs."""
-
-    def run(inputs: tuple[Any, ...]) -> Any:
-        if len(known) == 1:
-            expected, outputs = known[0]
-            assert inputs == expected, "other inputs than recorded"
-            return outputs
-        for expected, outputs in known:
-            # The last placeholder tells the instances apart; the rest then has to be the very same objects.
-            if inputs[-1] is expected[-1]:
-                assert inputs == expected, "other inputs than recorded"
-                return outputs
-        raise AssertionError("other inputs than recorded")
-
-    return run

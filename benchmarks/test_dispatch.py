@@ -112,7 +112,7 @@ def test_dispatch(
                 # What one model object is passed twice may be dynamic the second time; then it settles.
                 assert_same(snapshot(compiled(*args, **kwargs)), result, exact=False, where=title)
         graphs = backend.graphs
-        backend.recording = False
+        backend.stop_recording()
         row("dispatch", title, compiler, calls=len(calls))
         if len(calls) == 1:
             (args, kwargs) = calls[0]
