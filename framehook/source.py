@@ -164,7 +164,9 @@ class ObjectSource(Source):
         if self.via is not None:
             return self.via.name()
         obj = self.get()
-        return getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None) or repr(type(obj).__name__)
+        return (
+            getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None) or repr(type(obj).__name__)
+        )
 
 
 class AttrSource(Source):

@@ -31,6 +31,9 @@ from torch.utils._python_dispatch import _disable_current_modes
 if TYPE_CHECKING:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+#: The package of `torch.compile`'s own front end, whose functions are never traced.
+PEER = "torch._dynamo"
+
 #: The torch releases on which every interface below was tried.
 CHECKED_VERSIONS = ("2.13.0",)
 
@@ -262,7 +265,9 @@ def restore_state(state: TorchState) -> None:
 StateCalls = list[tuple[Callable[..., Any], tuple[Any, ...]]]
 
 
-def autocast_difference(entry: TorchState, nesting: int, is_cache_enabled: bool) -> tuple[StateCalls, StateCalls]:
+def autocast_difference(
+    entry: TorchState, nesting: int, is_cache_enabled: bool
+) -> tuple[StateCalls, StateCalls]:
     """Return the calls that lead from the present autocast state back to `entry`, and those that lead here.
 
     `nesting` is how much deeper autocast regions are nested now; `is_cache_enabled` is what the traced program

@@ -83,5 +83,9 @@ def _guard_instance_dicts(capture: Capture, changed: dict[type, list[Source]]) -
         return
     if dicts.keys() & objects.keys():
         place = (capture.frame.where(),)
-        raise Unsupported(GraphBreak("container", "an object and its __dict__ are changed side by side", "", place))
-    capture.guards.add(None, Check.DISTINCT, (*dicts.values(), *(source.instance_dict() for source in owners)))
+        raise Unsupported(
+            GraphBreak("container", "an object and its __dict__ are changed side by side", "", place)
+        )
+    capture.guards.add(
+        None, Check.DISTINCT, (*dicts.values(), *(source.instance_dict() for source in owners))
+    )

@@ -1,7 +1,7 @@
 """A graph break in generated code: the frame's state made real, the native instruction, and the way on.
 
-    locals and stack as they were; the breaking instruction, natively;
-    return make_continuation(resume code, locals..., stack...)
+locals and stack as they were; the breaking instruction, natively;
+return make_continuation(resume code, locals..., stack...)
 """
 
 from __future__ import annotations

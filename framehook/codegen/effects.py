@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from framehook.codegen.emitter import Emitter, NotRebuildable, store_attribute
+from framehook.codegen.emitter import Emitter, NotRebuildable, has_plain_setattr, store_attribute
 from framehook.source import GlobalsSource
 from framehook.values.base import ConstantValue, LazyValue, Value
 from framehook.values.functions import CellValue, GlobalsView
@@ -47,18 +47,22 @@ def _is_original(value: DictValue, key: Any, item: Value) -> bool:
 def _dict(e: Emitter, value: DictValue) -> None:
     assert value.original_keys is not None
     owner = _owner(e, value)
-    kept = list(value.original_keys)
-    now = list(value.items)
-    if now[: len(kept)] != kept:
-        e.call(value.cls.clear, owner)
+    cls: Any = value.cls
+    kept = [key for key in value.original_keys if key in value.items]
+    if list(value.items)[: len(kept)] == kept:
+        # Only what has gone is deleted: an iterator over the dict must see it as the program left it.
+        for key in value.original_keys:
+            if key not in value.items:
+                e.call(cls.__delitem__, owner, e.const(key))
+                e.builder.pop_top()
+    else:
+        e.call(cls.clear, owner)
         e.builder.pop_top()
         kept = []
     for known, (key, item) in value.items.items():
         if known in kept and _is_original(value, known, item):
             continue
-        e.call(
-            value.cls.__setitem__, owner, functools.partial(e.emit, key), functools.partial(e.emit, item)
-        )
+        e.call(cls.__setitem__, owner, functools.partial(e.emit, key), functools.partial(e.emit, item))
         e.builder.pop_top()
 
 
@@ -70,16 +74,21 @@ def _set(e: Emitter, value: SetValue) -> None:
     e.builder.pop_top()
 
 
+def _load_namespace(e: Emitter, owner: Callable[[], None]) -> None:
+    owner()
+    e.builder.load_attr("__dict__")
+
+
 def _object(e: Emitter, value: ObjectValue) -> None:
     owner = _owner(e, value)
-    plain = value.cls.__setattr__ is object.__setattr__
+    plain = has_plain_setattr(value.cls)
     for name, goes_first in value.stored.items():
         item = value.attrs.get(name)
         raw = inspect.getattr_static(value.cls, name, None)
         if raw is not None and is_data_descriptor(raw) and not isinstance(raw, types.MemberDescriptorType):
             # The frame stored past the descriptor, through `__dict__`.
             if goes_first:
-                e.call(dict.pop, lambda: (owner(), e.builder.load_attr("__dict__"))[1], e.const(name))
+                e.call(dict.pop, functools.partial(_load_namespace, e, owner), e.const(name))
                 e.builder.pop_top()
             if item is not None:
                 e.emit(item)

@@ -91,6 +91,15 @@ class Emitter:
             part()
         self.builder.call(len(parts))
 
+    def begin_method(self, load_owner: Callable[[], None], name: str) -> None:
+        """Push a bound method; arguments and the builder's `call` follow."""
+
+        def load() -> None:
+            load_owner()
+            self.builder.load_attr(name)
+
+        self.builder.begin_call(load)
+
     def call_values(self, fn: Any, *values: Value) -> None:
         """Emit a call of a constant function with values."""
         self.call(fn, *(functools.partial(self.emit, value) for value in values))
@@ -230,7 +239,8 @@ def _dict(e: Emitter, value: DictValue) -> None:
         return
     e.call(value.cls, *parts)
     e.remember(value)
-    e.call(value.cls.update, functools.partial(e.builder.load_fast, e.memo[id(value)]), lambda: _plain_dict(e, value))
+    update: Any = value.cls.update  # type: ignore[attr-defined]
+    e.call(update, functools.partial(e.builder.load_fast, e.memo[id(value)]), lambda: _plain_dict(e, value))
     e.builder.pop_top()
 
 
@@ -251,7 +261,7 @@ def _plain_dict(e: Emitter, value: DictValue) -> None:
 
 
 def _view(e: Emitter, value: DictView) -> None:
-    e.builder.begin_call(lambda: (e.emit(value.mapping), e.builder.load_attr(value.kind))[1])
+    e.begin_method(functools.partial(e.emit, value.mapping), value.kind)
     e.builder.call(0)
 
 
@@ -394,10 +404,9 @@ def _fill(e: Emitter, value: ObjectValue, base: Value) -> None:
     owner = e.memo[id(value)]
     load = functools.partial(e.builder.load_fast, owner)
     if isinstance(base, DictValue):
+        store: Any = base.cls.__setitem__  # type: ignore[index]
         for key, item in base.items.values():
-            e.call(
-                base.cls.__setitem__, load, functools.partial(e.emit, key), functools.partial(e.emit, item)
-            )
+            e.call(store, load, functools.partial(e.emit, key), functools.partial(e.emit, item))
             e.builder.pop_top()
     elif isinstance(base, ListValue):
         e.call(list.extend, load, lambda: e.emit_items(base.items))
@@ -410,7 +419,7 @@ def _fill(e: Emitter, value: ObjectValue, base: Value) -> None:
 def _attributes(e: Emitter, value: ObjectValue) -> None:
     """Set the attributes of the object on top of the stack, which stays."""
     owner = e.memo[id(value)]
-    plain = value.cls.__setattr__ is object.__setattr__
+    plain = has_plain_setattr(value.cls)
     for name in value.stored:
         item = value.attrs.get(name)
         if item is None:
@@ -421,6 +430,11 @@ def _attributes(e: Emitter, value: ObjectValue) -> None:
             e.builder.store_attr(name)
         else:
             store_attribute(e, functools.partial(e.builder.load_fast, owner), name, item)
+
+
+def has_plain_setattr(cls: Any) -> bool:
+    """Whether setting an attribute of an instance runs nothing of the class."""
+    return cls.__setattr__ is object.__setattr__
 
 
 def store_attribute(e: Emitter, load_owner: Callable[[], None], name: str, item: Value) -> None:
@@ -472,7 +486,7 @@ def _advance(e: Emitter, position: int) -> None:
     """Advance the iterator on top of the stack, which stays."""
     if position:
         owner = e.keep_top()
-        e.builder.begin_call(lambda: (e.builder.load_fast(owner), e.builder.load_attr("__setstate__"))[1])
+        e.begin_method(functools.partial(e.builder.load_fast, owner), "__setstate__")
         e.builder.load_const(position)
         e.builder.call(1)
         e.builder.pop_top()

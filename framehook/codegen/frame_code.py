@@ -1,17 +1,18 @@
 """The generated function: graph call, side effects, then the result or the way to the resume function.
 
-    def original_name(slot0, slot1, ..., inputs):
-        extras = the tail of inputs             # objects that are needed again
-        g0, g1, ... = graph(inputs)
-        side effects
-        return result                            # whole frame
-        -- or, at a graph break --
-        locals and stack as they were; the breaking instruction, natively;
-        return make_continuation(resume code, locals..., stack...)
+def original_name(slot0, slot1, ..., inputs):
+    extras = the tail of inputs             # objects that are needed again
+    g0, g1, ... = graph(inputs)
+    side effects
+    return result                            # whole frame
+    -- or, at a graph break --
+    locals and stack as they were; the breaking instruction, natively;
+    return make_continuation(resume code, locals..., stack...)
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from types import CodeType
 from typing import Any
@@ -32,7 +33,9 @@ from framehook.values.tensor import TensorValue
 INPUTS = ".inputs"
 
 #: Instructions whose meaning is tied to the frame that they stand in.
-_FRAME_BOUND = frozenset({"YIELD_VALUE", "SEND", "RETURN_GENERATOR", "MAKE_CELL", "COPY_FREE_VARS", "RETURN_VALUE"})
+_FRAME_BOUND = frozenset(
+    {"YIELD_VALUE", "SEND", "RETURN_GENERATOR", "MAKE_CELL", "COPY_FREE_VARS", "RETURN_VALUE"}
+)
 
 
 class Plan:
@@ -152,7 +155,7 @@ class _Writer:
         """Move the extras from the end of the list of inputs into variables."""
         builder = self.builder
         for position in reversed(range(len(self.extras))):
-            builder.begin_call(lambda: (builder.load_fast(INPUTS), builder.load_attr("pop"))[1])
+            self.emitter.begin_method(functools.partial(builder.load_fast, INPUTS), "pop")
             builder.call(0)
             builder.store_fast(f".x{position}")
 

@@ -22,7 +22,9 @@ class Check(enum.Enum):
     TYPE = "type"  # WeakIdentity of a class: exact type
     IDENTITY = "identity"  # WeakIdentity: the very object
     NOT_NONE = "not_none"  # None: anything but None
-    EQUALS = "equals"  # immutable value: same exact type and value, recursively (0.0 and -0.0 differ, NaN by bits)
+    EQUALS = (
+        "equals"  # immutable value: same exact type and value, recursively (0.0 and -0.0 differ, NaN by bits)
+    )
     LENGTH = "length"  # int: len() of an exact list, tuple, dict, set (or C subclass layout)
     KEYS = "keys"  # tuple: the keys of a dict, in order, by exact type and value
     HAS_KEY = "has_key"  # key: present in the dict (source is the dict)

@@ -67,9 +67,7 @@ def _classes(tr: Any, value: Value) -> list[type]:
         return list(value.fn.__args__)
     if not isinstance(value, ConstantValue):
         tr.graph_break("call", f"isinstance() or issubclass() of {value.describe()}")
-    tr.throw(
-        TypeError, "isinstance() arg 2 must be a type, a tuple of types, or a union"
-    )
+    tr.throw(TypeError, "isinstance() arg 2 must be a type, a tuple of types, or a union")
     raise AssertionError
 
 
@@ -81,7 +79,9 @@ def _is_instance(tr: Any, value: Value, cls: type) -> bool:
         meta_check = type(cls).__instancecheck__
         if meta_check is not type.__instancecheck__ and value.example is None:
             # torch's own tensor classes answer from the tensor; a fresh tensor is a plain one.
-            return cls.__module__.startswith("torch") and isinstance(sample, cls) and cls.__name__ != "Parameter"
+            return (
+                cls.__module__.startswith("torch") and isinstance(sample, cls) and cls.__name__ != "Parameter"
+            )
         return isinstance(sample, cls) if value.example is not None else issubclass(own, cls)
     check = getattr(type(cls), "__instancecheck__", None)
     if isinstance(check, types.FunctionType) and own is not cls and not _is_abc(cls):
@@ -116,6 +116,7 @@ def _issubclass(tr: Any, cls: Value, classes: Value) -> bool:
     cls = cls.realize(tr)
     if not isinstance(cls, ClassValue):
         tr.throw(TypeError, "issubclass() arg 1 must be a class")
+        raise AssertionError
     return any(issubclass(cls.fn, other) for other in _classes(tr, classes))
 
 
@@ -223,9 +224,7 @@ def _next(tr: Any, iterator: Value, *default: Value) -> Value:
     if isinstance(iterator, GeneratorValue):
         result = iterator.frame.result
         plain = isinstance(result, ConstantValue) and result.value is None
-        raise ObservedException(
-            ExceptionValue(StopIteration, [] if result is None or plain else [result])
-        )
+        raise ObservedException(ExceptionValue(StopIteration, [] if result is None or plain else [result]))
     tr.throw(StopIteration)
     raise AssertionError
 
@@ -450,13 +449,21 @@ def _operator_rule(apply: Callable[..., Any], count: int) -> Rule:
 
 
 for _symbol, (_fn, _, _) in operators.BINARY.items():
-    RULES[id(_fn)] = _operator_rule(functools.partial(lambda op, tr, a, b: operators.binary(tr, op, a, b), _symbol), 2)
+    RULES[id(_fn)] = _operator_rule(
+        functools.partial(lambda op, tr, a, b: operators.binary(tr, op, a, b), _symbol), 2
+    )
 for _symbol, (_fn, _) in operators.INPLACE.items():
-    RULES[id(_fn)] = _operator_rule(functools.partial(lambda op, tr, a, b: operators.binary(tr, op, a, b), _symbol), 2)
+    RULES[id(_fn)] = _operator_rule(
+        functools.partial(lambda op, tr, a, b: operators.binary(tr, op, a, b), _symbol), 2
+    )
 for _symbol, (_fn, _, _) in operators.COMPARE.items():
-    RULES[id(_fn)] = _operator_rule(functools.partial(lambda op, tr, a, b: operators.compare(tr, op, a, b), _symbol), 2)
-for _symbol, (_fn, _) in operators.UNARY.items():
-    RULES[id(_fn)] = _operator_rule(functools.partial(lambda op, tr, a: operators.unary(tr, op, a), _symbol), 1)
+    RULES[id(_fn)] = _operator_rule(
+        functools.partial(lambda op, tr, a, b: operators.compare(tr, op, a, b), _symbol), 2
+    )
+for _symbol, (_negate, _) in operators.UNARY.items():
+    RULES[id(_negate)] = _operator_rule(
+        functools.partial(lambda op, tr, a: operators.unary(tr, op, a), _symbol), 1
+    )
 RULES[id(operator.getitem)] = _operator_rule(lambda tr, a, b: a.realize(tr).get_item(tr, b), 2)
 RULES[id(operator.setitem)] = _operator_rule(
     lambda tr, a, b, c: a.realize(tr).set_item(tr, b, c) or ConstantValue(None), 3
@@ -520,6 +527,7 @@ def _signature(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Valu
     target = fn.fn.realize(tr) if isinstance(fn, BoundMethodValue) else fn
     if kwargs or len(args) != 1 or not isinstance(target, FunctionValue):
         tr.graph_break("call", f"the signature of {fn.describe()} is asked for")
+        raise AssertionError
     tr.guard(target.source.member("__code__"), Check.IDENTITY, target.fn.__code__)
     tr.guard(target.source.member("__defaults__"), Check.IDENTITY, target.fn.__defaults__)
     tr.guard(target.source.member("__kwdefaults__"), Check.IDENTITY, target.fn.__kwdefaults__)

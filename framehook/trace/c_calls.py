@@ -154,7 +154,11 @@ def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwarg
         if name == "__call__":  # type.__call__
             return make_instance(tr, owner, args, kwargs)
         if name in ("__setattr__", "__init_subclass__"):
-            return none if name == "__init_subclass__" else tr.graph_break("side_effect", "a class attribute is set")
+            return (
+                none
+                if name == "__init_subclass__"
+                else tr.graph_break("side_effect", "a class attribute is set")
+            )
         return owner.call_method(tr, name, args, kwargs)
     elif not isinstance(owner, (FunctionValue, NestedFunctionValue, BoundMethodValue)):
         return owner.call_method(tr, name, args, kwargs)
@@ -212,7 +216,6 @@ def import_module(tr: Any, name: str, from_names: Value, level: Value) -> Value:
         parent = package.rsplit(".", depth - 1)[0] if depth > 1 else package
         name = f"{parent}.{name}" if name else parent
     target = name if names else name.partition(".")[0]
-
 
     modules = sys.modules
     if not known_names or not known_level or name not in modules or target not in modules:

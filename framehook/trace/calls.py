@@ -155,6 +155,7 @@ def bind(tr: Any, callee: Callee, args: Sequence[Value], kwargs: dict[str, Value
             default = callee.kwdefaults.get(name)
             if default is None:
                 _misfit(tr, code)
+                raise AssertionError
             bound[name] = default
     return bound
 

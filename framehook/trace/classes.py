@@ -177,7 +177,10 @@ def _enum_member(tr: Any, value: ClassValue, args: Sequence[Value]) -> Value:
     if isinstance(arg, ObjectValue) and isinstance(arg.obj, cls):
         return arg
     if isinstance(arg, ConstantValue):
-        if isinstance(tr.class_attr(cls, "_missing_"), classmethod) and arg.value not in cls._value2member_map_:
+        if (
+            isinstance(tr.class_attr(cls, "_missing_"), classmethod)
+            and arg.value not in cls._value2member_map_
+        ):
             tr.graph_break("exception", f"{arg.describe()} is no value of {value.describe()}")
         if arg.value in cls._value2member_map_:
             member = cls._value2member_map_[arg.value]

@@ -19,7 +19,14 @@ from framehook.values.sequences import ListValue, TupleValue
 #: Values whose objects are their own deep copy.
 _ATOMIC = (ConstantValue, FunctionValue, NestedFunctionValue, CallableValue, MethodOfConstant)
 #: Hooks of pickling that change how an object is copied; the plain ones are those of `object`.
-_HOOKS = ("__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs__", "__getnewargs_ex__", "__setstate__")
+_HOOKS = (
+    "__reduce_ex__",
+    "__reduce__",
+    "__getstate__",
+    "__getnewargs__",
+    "__getnewargs_ex__",
+    "__setstate__",
+)
 
 
 def deepcopy(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
@@ -54,7 +61,11 @@ class _Copying:
             return self._tuple(value)
         if isinstance(value, InstanceDictValue):
             return self._dict(value.snapshot(self.tr), value)
-        if isinstance(value, DictValue) and value.cls in (dict, collections.OrderedDict, collections.defaultdict):
+        if isinstance(value, DictValue) and value.cls in (
+            dict,
+            collections.OrderedDict,
+            collections.defaultdict,
+        ):
             return self._dict(value, value)
         if isinstance(value, SetValue) and value.cls is set:
             made = SetValue(dict(value.elements))
@@ -93,7 +104,9 @@ class _Copying:
         tr, cls = self.tr, value.cls
         if isinstance(value.obj, enum.Enum):
             return value
-        hook = RULES[id(getattr)](tr, [value, ConstantValue("__deepcopy__"), ConstantValue(None)], {}).realize(tr)
+        hook = RULES[id(getattr)](
+            tr, [value, ConstantValue("__deepcopy__"), ConstantValue(None)], {}
+        ).realize(tr)
         if not isinstance(hook, ConstantValue):
             return tr.call(hook, [DictValue()], {})
         if cls in copyreg.dispatch_table or value.base is not None or _has_slots(cls):

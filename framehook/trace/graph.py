@@ -38,7 +38,9 @@ _DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException)
 
 
 #: In-place operators; `batch_norm(training=True)` and `relu(inplace=True)` show by their flags.
-_IN_PLACE = frozenset({"setitem", *(f"i{name}" for name in _OPERATORS), *(f"__i{name}__" for name in _OPERATORS)})
+_IN_PLACE = frozenset(
+    {"setitem", *(f"i{name}" for name in _OPERATORS), *(f"__i{name}__" for name in _OPERATORS)}
+)
 
 
 def _is_buffer(source: Source) -> bool:
@@ -147,7 +149,9 @@ class GraphBuilder:
     def _note_changes(self, target: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> None:
         """Inference tensors do not count their changes: go by the names of what may change its arguments."""
         name = target if isinstance(target, str) else getattr(target, "__name__", "")
-        flags = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, ConstantValue) and arg.value is True]
+        flags = [
+            arg for arg in (*args, *kwargs.values()) if isinstance(arg, ConstantValue) and arg.value is True
+        ]
         if (name.endswith("_") and not name.endswith("__")) or name in _IN_PLACE or "out" in kwargs or flags:
             self.may_change_inference_tensors = True
 
@@ -274,7 +278,9 @@ def _is_view_or_input(result: Any) -> bool:
     """Whether a result shares its place in autograd with an operand: views, and operations in place."""
     if isinstance(result, (tuple, list)):
         return any(_is_view_or_input(item) for item in result)
-    return isinstance(result, torch.Tensor) and (result.is_inference() or result._is_view() or result._version > 0)
+    return isinstance(result, torch.Tensor) and (
+        result.is_inference() or result._is_view() or result._version > 0
+    )
 
 
 def _subclasses(values: Sequence[Value]) -> set[type]:
@@ -303,6 +309,3 @@ def _make_member(tr: Tracer, value: Value, cls: type) -> None:
 
 def _first(graph: torch.fx.Graph) -> torch.fx.Node:
     return next(iter(graph.nodes), graph._root)
-
-
-

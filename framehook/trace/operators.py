@@ -168,7 +168,12 @@ def _by_methods(tr: Tracer, op: str, left: Value, right: Value, forward: str, re
     """The special-method protocol of binary operators (Python data model, 3.3.8)."""
     known_left, a = to_constant(tr, left)
     known_right, b = to_constant(tr, right)
-    if known_left and known_right and _computes_in_c(tr, left, forward) and _computes_in_c(tr, right, reflected):
+    if (
+        known_left
+        and known_right
+        and _computes_in_c(tr, left, forward)
+        and _computes_in_c(tr, right, reflected)
+    ):
         # Members of enums that are strings or numbers.
         _check_size(tr, op, a, b)
         return fold(tr, BINARY[op][0], [left, right], {})
@@ -323,9 +328,7 @@ def compare(tr: Tracer, op: str, left: Value, right: Value) -> Value:
         if left.python_type() is not right.python_type():
             return ConstantValue(op == "!=")
         tr.graph_break("call", f"{left.describe()} {op} {right.describe()}")
-    tr.throw(
-        TypeError, f"'{op}' not supported between instances of {_name(left)} and {_name(right)}"
-    )
+    tr.throw(TypeError, f"'{op}' not supported between instances of {_name(left)} and {_name(right)}")
 
 
 def _computes_in_c(tr: Tracer, value: Value, method: str) -> bool:
@@ -368,7 +371,11 @@ def _dicts_equal(tr: Tracer, left: DictValue, right: DictValue) -> bool:
     if len(left.items) != len(right.items):
         return False
     ordered = collections.OrderedDict
-    if issubclass(left.cls, ordered) and issubclass(right.cls, ordered) and list(left.items) != list(right.items):
+    if (
+        issubclass(left.cls, ordered)
+        and issubclass(right.cls, ordered)
+        and list(left.items) != list(right.items)
+    ):
         return False
     for known, (_, value) in left.items.items():
         row = right.items.get(known)
@@ -394,7 +401,12 @@ def _compare_by_methods(
 ) -> Value:
     known_left, a = to_constant(tr, left)
     known_right, b = to_constant(tr, right)
-    if known_left and known_right and _compares_in_c(tr, left, forward) and _compares_in_c(tr, right, reflected):
+    if (
+        known_left
+        and known_right
+        and _compares_in_c(tr, left, forward)
+        and _compares_in_c(tr, right, reflected)
+    ):
         return ConstantValue(COMPARE[op][0](a, b))  # members of enums that are strings or numbers
     order = [(left, forward, right), (right, reflected, left)]
     left_type, right_type = left.python_type(), right.python_type()
@@ -429,9 +441,7 @@ def _compare_by_methods(
         tr.graph_break("call", f"{method} of {receiver.describe()} is served by C code")
     if op in ("==", "!="):
         return ConstantValue(is_same(tr, left, right) is (op == "=="))
-    tr.throw(
-        TypeError, f"'{op}' not supported between instances of {_name(left)} and {_name(right)}"
-    )
+    tr.throw(TypeError, f"'{op}' not supported between instances of {_name(left)} and {_name(right)}")
 
 
 _SINGLETONS = (type(None), bool, type(Ellipsis), type(NotImplemented))

@@ -69,7 +69,9 @@ def fold_plain(tr: Any, fn: Any, args: Sequence[Value], kwargs: dict[str, Value]
     for name, arg in kwargs.items():
         known, obj = as_plain(tr, arg)
         if not known:
-            tr.graph_break("call", f"{getattr(fn, '__name__', fn)}() is called with {arg.realize(tr).describe()}")
+            tr.graph_break(
+                "call", f"{getattr(fn, '__name__', fn)}() is called with {arg.realize(tr).describe()}"
+            )
         named[name] = obj
     try:
         result = fn(*plain, **named)

@@ -61,7 +61,8 @@ class _RootRun:
 
     def __init__(self, tracer: SymbolicTracer, stop: Stop | None) -> None:
         self.tracer = tracer
-        self.stop_at, self.reason = stop if stop is not None else (None, None)
+        self.stop_at: int | None = stop[0] if stop is not None else None
+        self.reason: GraphBreak | None = stop[1] if stop is not None else None
         self.step = 0
 
     def run(self) -> Capture | None:
@@ -96,7 +97,9 @@ class _RootRun:
         assert self.reason is not None
         if sees_its_frame(frame.code):
             # A frame in pieces has other variables, and is another object in each piece.
-            raise Unsupported(self.reason._replace(reason=f"{self.reason.reason}; the function looks at its own frame"))
+            raise Unsupported(
+                self.reason._replace(reason=f"{self.reason.reason}; the function looks at its own frame")
+            )
         frame.inst = frame.instructions[frame.index]
         return self._finish(frame, None, self.reason)
 

@@ -149,7 +149,12 @@ def _or_special(fn: Any, special: str) -> Rule:
     return apply
 
 
-_SPECIALS = ((round, "__round__"), (math.floor, "__floor__"), (math.ceil, "__ceil__"), (math.trunc, "__trunc__"))
+_SPECIALS = (
+    (round, "__round__"),
+    (math.floor, "__floor__"),
+    (math.ceil, "__ceil__"),
+    (math.trunc, "__trunc__"),
+)
 for _fn, _special in _SPECIALS:
     RULES[id(_fn)] = _or_special(_fn, _special)
 

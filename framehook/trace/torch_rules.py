@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.overrides
 
-from framehook import directives
+from framehook import directives, torch_compat
 from framehook.guards.guard import Check
 from framehook.trace.c_calls import call_c_method
 from framehook.trace.classes import new_instance
@@ -29,7 +29,7 @@ RULES: dict[int, Rule] = {}
 _RULED: list[Any] = []
 
 
-def rule(*targets: Any) -> Any:
+def rule(*targets: Any) -> Callable[[Rule], Rule]:
     """Register a rule for these callables."""
 
     def register(fn: Rule) -> Rule:
@@ -44,18 +44,62 @@ def rule(*targets: Any) -> Any:
 # -- which functions are operations ----------------------------------------------------------------------------
 
 #: Functions that make tensors from nothing; torch.overrides does not list them.
-_FACTORIES = (
-    "arange empty empty_like empty_strided eye full full_like linspace logspace normal ones ones_like rand rand_like "
-    "randint randint_like randn randn_like randperm range scalar_tensor tensor as_tensor asarray zeros zeros_like "
-    "tril_indices triu_indices hann_window hamming_window blackman_window bartlett_window kaiser_window vander "
-    "complex polar as_strided empty_permuted result_type promote_types can_cast broadcast_shapes"
-).split()
+_FACTORIES = [
+    "arange",
+    "empty",
+    "empty_like",
+    "empty_strided",
+    "eye",
+    "full",
+    "full_like",
+    "linspace",
+    "logspace",
+    "normal",
+    "ones",
+    "ones_like",
+    "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "randperm",
+    "range",
+    "scalar_tensor",
+    "tensor",
+    "as_tensor",
+    "asarray",
+    "zeros",
+    "zeros_like",
+    "tril_indices",
+    "triu_indices",
+    "hann_window",
+    "hamming_window",
+    "blackman_window",
+    "bartlett_window",
+    "kaiser_window",
+    "vander",
+    "complex",
+    "polar",
+    "as_strided",
+    "empty_permuted",
+    "result_type",
+    "promote_types",
+    "can_cast",
+    "broadcast_shapes",
+]
 #: Overridable functions that are no operations on tensors or that hide state.
 _NOT_OPERATIONS = frozenset(
     {"save", "load", "is_tensor", "is_storage", "set_printoptions", "handle_torch_function", "typename"}
 )
 #: C modules whose functions are operations.
-_OPERATION_OWNERS = ("torch._C._nn", "torch._C._fft", "torch._C._linalg", "torch._C._special", "torch._C._nested")
+_OPERATION_OWNERS = (
+    "torch._C._nn",
+    "torch._C._fft",
+    "torch._C._linalg",
+    "torch._C._special",
+    "torch._C._nested",
+)
 
 
 @functools.cache
@@ -73,8 +117,6 @@ def is_operation(fn: Any) -> bool:
     return id(fn) in _operations() or directives.treatment(fn) == "allow_in_graph"
 
 
-
-
 def _is_c_operation(fn: Any) -> bool:
     # The functions of `torch` itself are static methods of this class.
     if getattr(fn, "__qualname__", "").startswith("_VariableFunctionsClass."):
@@ -85,12 +127,35 @@ def _is_c_operation(fn: Any) -> bool:
 # -- what stays native ---------------------------------------------------------------------------------------------
 
 _NATIVE_PACKAGES = (
-    *("torch._dynamo", "torch._inductor", "torch._export", "torch.jit", "torch.distributed", "torch.utils.data"),
+    *(
+        torch_compat.PEER,
+        "torch._inductor",
+        "torch._export",
+        "torch.jit",
+        "torch.distributed",
+        "torch.utils.data",
+    ),
     *("torch.multiprocessing", "torch.onnx", "torch.export", "torch.profiler", "torch.autograd.function"),
     *("torch.autograd.gradcheck", "torch._functorch", "torch.func", "torch.package", "torch.fx", "torch.hub"),
-    *("torch.utils.checkpoint", "torch.serialization", "torch.cuda", "torch._higher_order_ops", "torch._tensor_str"),
+    *(
+        "torch.utils.checkpoint",
+        "torch.serialization",
+        "torch.cuda",
+        "torch._higher_order_ops",
+        "torch._tensor_str",
+    ),
     *("torch.random", "torch.testing", "torch._subclasses", "torch.masked", "torch.sparse", "torch.nested"),
-    *("logging", "warnings", "threading", "importlib", "unittest", "random", "tempfile", "subprocess", "asyncio"),
+    *(
+        "logging",
+        "warnings",
+        "threading",
+        "importlib",
+        "unittest",
+        "random",
+        "tempfile",
+        "subprocess",
+        "asyncio",
+    ),
     *("concurrent", "multiprocessing", "socket", "ctypes", "numpy", "traceback", "linecache", "pdb"),
     *("bdb", "gc", "weakref", "atexit", "signal", "pickle", "copyreg", "shutil", "pathlib", "json", "time"),
     "framehook",
@@ -120,7 +185,9 @@ def check_inlinable(tr: Any, fn: Value) -> None:
 def _graph_break(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     message = args[0] if args else kwargs.get("msg")
     text = message.realize(tr) if message is not None else None
-    words = text.value if isinstance(text, ConstantValue) and text.value else "framehook.graph_break() was called"
+    words = (
+        text.value if isinstance(text, ConstantValue) and text.value else "framehook.graph_break() was called"
+    )
     tr.graph_break("requested", str(words), "remove the call of graph_break()")
     raise AssertionError
 
@@ -134,7 +201,11 @@ def _always(answer: Any) -> Rule:
 
 for _fn in (directives.is_compiling, torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling):
     RULES[id(_fn)] = _always(True)
-for _fn in (torch.compiler.is_exporting, torch.jit.is_scripting, torch.jit.is_tracing, torch._C._is_tracing):
+_NEVER: tuple[Any, ...] = (
+    *(torch.compiler.is_exporting, torch._C._is_tracing),
+    *(torch.jit.is_scripting, torch.jit.is_tracing),  # type: ignore[attr-defined]
+)
+for _fn in _NEVER:
     RULES[id(_fn)] = _always(False)
 RULES[id(torch._C._get_tracing_state)] = _always(None)
 RULES[id(torch._C._log_api_usage_once)] = _always(None)
@@ -159,12 +230,12 @@ for _name in ("has_torch_function", "has_torch_function_unary", "has_torch_funct
     RULES[id(getattr(torch.overrides, _name))] = _torch_function_check
 
 
-def _read_state(fn: Any) -> Rule:
+def _read_state(fn: Callable[..., Any]) -> Rule:
     """State that the STATE guard covers, or that is fixed while the process lives."""
     return lambda tr, args, kwargs: fold_plain(tr, fn, args, kwargs)
 
 
-for _fn in (
+_READERS: tuple[Any, ...] = (
     *(torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype),
     *(torch.is_autocast_enabled, torch.get_autocast_dtype),
     *(torch.are_deterministic_algorithms_enabled, torch.get_float32_matmul_precision),
@@ -173,10 +244,15 @@ for _fn in (
     *(torch.cuda.is_available, torch.cuda.is_initialized, torch._C._is_torch_function_enabled),
     *(torch._C._is_torch_function_mode_enabled, torch._C._is_torch_function_all_disabled),
     *(torch.finfo, torch.iinfo, torch.device, torch.Size, torch.amp.is_autocast_available),
-    *(torch._C._is_autocast_available, torch._C._get_privateuse1_backend_name, torch._C._len_torch_function_stack),
+    *(
+        torch._C._is_autocast_available,
+        torch._C._get_privateuse1_backend_name,
+        torch._C._len_torch_function_stack,
+    ),
     *(torch.cuda.is_bf16_supported, torch.backends.mps.is_available, torch._C._has_mkldnn),
     *(torch.cuda.amp.common.amp_definitely_not_available,),
-):
+)
+for _fn in _READERS:
     if callable(_fn):
         RULES[id(_fn)] = _read_state(_fn)
         _RULED.append(_fn)
@@ -195,21 +271,23 @@ def _set_grad_enabled(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) 
 
 def _set_state(fn: Any) -> Rule:
     def apply(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-        plain = []
+        plain: list[Any] = []
         for arg in [*args, *kwargs.values()]:
             value = arg.realize(tr)
             if not isinstance(value, ConstantValue):
                 tr.graph_break("call", f"{fn.__name__}() with {value.describe()}")
+                raise AssertionError
             plain.append(value.value)
         return ConstantValue(tr.change_state(fn, plain))
 
     return apply
 
 
-for _fn in (
+_SETTERS: tuple[Any, ...] = (
     *(torch.set_autocast_enabled, torch.set_autocast_dtype, torch.set_autocast_cache_enabled),
     *(torch.autocast_increment_nesting, torch.autocast_decrement_nesting, torch.clear_autocast_cache),
-):
+)
+for _fn in _SETTERS:
     RULES[id(_fn)] = _set_state(_fn)
 
 
@@ -229,7 +307,11 @@ def call_real(tr: Any, fn: Any, value: Value, args: Sequence[Value], kwargs: dic
     if is_operation(fn) or _is_c_operation(fn) or type(fn).__module__ == "torch._ops":
         return tr.graph_call(fn, args, kwargs)
     owner = getattr(fn, "__objclass__", None)
-    if isinstance(fn, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args and owner is not None:
+    if (
+        isinstance(fn, (types.MethodDescriptorType, types.WrapperDescriptorType))
+        and args
+        and owner is not None
+    ):
         first = args[0].realize(tr)
         if isinstance(first, TensorValue):
             if owner in _TENSOR_OWNERS:
@@ -253,9 +335,9 @@ def call_real(tr: Any, fn: Any, value: Value, args: Sequence[Value], kwargs: dic
     raise AssertionError
 
 
-# -- modules -------------------------------------------------------------------------------------------------------------
+# -- modules ---------------------------------------------------------------------------------------------------
 
-_MODULE_GETATTR = torch.nn.Module.__getattr__
+_MODULE_GETATTR: Any = torch.nn.Module.__getattr__
 _TABLES = ("_parameters", "_buffers", "_modules")
 
 
@@ -278,4 +360,3 @@ def module_getattr(tr: Any, owner: ObjectValue, fallback: Any, name: str) -> Val
 def _guard_once(tr: Any, fn: types.FunctionType) -> None:
     """The code of a function that is modelled rather than interpreted."""
     tr.guard(tr.absolute(fn, None).member("__code__"), Check.IDENTITY, fn.__code__)
-

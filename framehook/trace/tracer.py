@@ -90,7 +90,9 @@ def original_unit(code: types.CodeType, index: int) -> int:
 class SymbolicTracer:
     """One trace of one frame.  Implements the protocol `values.base.Tracer`."""
 
-    def __init__(self, record: Any, options: Any, state_snapshot: Any, entry_state: torch_compat.TorchState) -> None:
+    def __init__(
+        self, record: Any, options: Any, state_snapshot: Any, entry_state: torch_compat.TorchState
+    ) -> None:
         self.record = record
         self.options = options
         self.guards = GuardSet()
@@ -445,7 +447,9 @@ class SymbolicTracer:
         if cls is list:
             return ListValue([self.from_plain(item) for item in obj])
         if cls is dict:
-            return DictValue({key: (self.from_plain(key), self.from_plain(item)) for key, item in obj.items()})
+            return DictValue(
+                {key: (self.from_plain(key), self.from_plain(item)) for key, item in obj.items()}
+            )
         if cls is set or cls is frozenset:
             return SetValue({item: ConstantValue(item) for item in obj}, cls=cls)
         if cls is slice:
@@ -472,7 +476,9 @@ class SymbolicTracer:
         """Call an object whose `__call__` is C code, or that has none."""
         return c_calls.call_object(self, value, args, kwargs)
 
-    def call_c_method(self, owner: Value, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    def call_c_method(
+        self, owner: Value, name: str, args: Sequence[Value], kwargs: dict[str, Value]
+    ) -> Value:
         """Call a method that a builtin base class serves from C."""
         return c_calls.call_c_method(self, owner, name, args, kwargs)
 

@@ -104,7 +104,9 @@ _NAMES_ONLY = frozenset(
 def changes_nothing(cls: type) -> bool:
     """Whether a subclass of Tensor has nothing of its own, `torch.Tensor.__torch_function__` included."""
     position = cls.__mro__.index(torch.Tensor)
-    return type(cls) is type(torch.Tensor) and all(vars(base).keys() <= _NAMES_ONLY for base in cls.__mro__[:position])
+    return type(cls) is type(torch.Tensor) and all(
+        vars(base).keys() <= _NAMES_ONLY for base in cls.__mro__[:position]
+    )
 
 
 def _absolute(tr: Any, obj: Any, source: Source) -> Source:
@@ -144,7 +146,7 @@ def _tensor(tr: Any, obj: torch.Tensor, source: Source) -> TensorValue:
     guard = tr.guard(source, Check.TENSOR, spec)
     value = tr.builder.add_input(source, obj)
     tr.gradient_guards[id(value)] = (guard, value)
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _list(tr: Any, obj: list[Any], source: Source) -> Value:
@@ -234,7 +236,9 @@ def make_cell(tr: Any, obj: types.CellType, source: Source) -> CellValue:
 
 def _slice(tr: Any, obj: slice, source: Source) -> Value:
     tr.guard(source, Check.TYPE, slice)
-    value = SliceValue([tr.lazy(getattr(obj, name), source.member(name)) for name in ("start", "stop", "step")])
+    value = SliceValue(
+        [tr.lazy(getattr(obj, name), source.member(name)) for name in ("start", "stop", "step")]
+    )
     value.source = source
     return value
 

@@ -99,9 +99,7 @@ class Tracer(Protocol):
     ) -> Value:
         """Call a method that a builtin base class serves."""
 
-    def call_constant_method(
-        self, value: Any, args: Sequence[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def call_constant_method(self, value: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         """Call a method of a constant."""
 
     def call_until_stop(self, method: Value) -> Value | None:
@@ -220,11 +218,15 @@ class Value:
 
     def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
         """`self[key] = value`."""
-        self.lacks(tr, "__setitem__", f"'{type_name(self.python_type())}' object does not support item assignment")
+        self.lacks(
+            tr, "__setitem__", f"'{type_name(self.python_type())}' object does not support item assignment"
+        )
 
     def del_item(self, tr: Tracer, key: Value) -> None:
         """`del self[key]`."""
-        self.lacks(tr, "__delitem__", f"'{type_name(self.python_type())}' object doesn't support item deletion")
+        self.lacks(
+            tr, "__delitem__", f"'{type_name(self.python_type())}' object doesn't support item deletion"
+        )
 
     def length(self, tr: Tracer) -> int:
         """`len(self)`."""
@@ -276,7 +278,9 @@ class LazyValue(Value):
         return type(self.obj)
 
     def _forward(self, name: str) -> NoReturn:
-        raise AssertionError(f"lazy value of {self.source.name()} was asked for {name} before it was realized")
+        raise AssertionError(
+            f"lazy value of {self.source.name()} was asked for {name} before it was realized"
+        )
 
 
 class ChangingNumber(LazyValue):
@@ -399,13 +403,17 @@ def fold(tr: Tracer, fn: Callable[..., Any], args: Sequence[Value], kwargs: dict
     for arg in args:
         known, obj = to_constant(tr, arg)
         if not known:
-            tr.graph_break("call", f"{getattr(fn, '__name__', fn)} is called with {arg.realize(tr).describe()}")
+            tr.graph_break(
+                "call", f"{getattr(fn, '__name__', fn)} is called with {arg.realize(tr).describe()}"
+            )
         plain.append(obj)
     named = {}
     for name, arg in kwargs.items():
         known, obj = to_constant(tr, arg)
         if not known:
-            tr.graph_break("call", f"{getattr(fn, '__name__', fn)} is called with {arg.realize(tr).describe()}")
+            tr.graph_break(
+                "call", f"{getattr(fn, '__name__', fn)} is called with {arg.realize(tr).describe()}"
+            )
         named[name] = obj
     try:
         result = fn(*plain, **named)

@@ -90,9 +90,12 @@ class ClassValue(CallableValue):
                     tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
                 return BuiltinMethod(self, name)
             if tr.class_attr(type(cls), "__getattr__") is not MISSING:
-                tr.graph_break("attribute", f"attribute '{name}' comes from the metaclass of {self.describe()}")
+                tr.graph_break(
+                    "attribute", f"attribute '{name}' comes from the metaclass of {self.describe()}"
+                )
             tr.throw(AttributeError, f"type object '{cls.__name__}' has no attribute '{name}'")
         value = tr.class_value_attr(cls, name)
+        assert value.source is not None
         kind = type(raw)
         if kind is staticmethod:
             return tr.wrap(raw.__func__, value.source.member("__func__"))
@@ -148,7 +151,11 @@ class ClassValue(CallableValue):
         if method is not None and not issubclass(self.fn, enum.Enum):
             return tr.call(method, [key], {})
         maker = tr.class_attr(self.fn, "__class_getitem__")
-        if method is None and isinstance(maker, classmethod) and isinstance(maker.__func__, types.FunctionType):
+        if (
+            method is None
+            and isinstance(maker, classmethod)
+            and isinstance(maker.__func__, types.FunctionType)
+        ):
             return tr.call(self.get_attr(tr, "__class_getitem__"), [key], {})
         if issubclass(self.fn, enum.Enum):
             known, name = to_constant(tr, key)
@@ -161,7 +168,11 @@ class ClassValue(CallableValue):
         if method is not None and not issubclass(self.fn, enum.Enum):
             return tr.truth(tr.call(method, [item], {}))
         value = item.realize(tr)
-        if issubclass(self.fn, enum.Enum) and isinstance(value, ObjectValue) and isinstance(value.obj, self.fn):
+        if (
+            issubclass(self.fn, enum.Enum)
+            and isinstance(value, ObjectValue)
+            and isinstance(value.obj, self.fn)
+        ):
             return True
         tr.graph_break("call", f"membership in {self.describe()}")
 
@@ -256,12 +267,11 @@ class SuperValue(Value):
                 # The guard is on the class that has it, and on those before it that have it not.
                 value = tr.super_attr(start, mro[position:], base, name)
                 if is_class:
+                    assert value.source is not None
                     if isinstance(raw, types.FunctionType):
                         return value
                     if isinstance(raw, classmethod):
-                        return BoundMethodValue(
-                            tr.wrap(raw.__func__, value.source.member("__func__")), owner
-                        )
+                        return BoundMethodValue(tr.wrap(raw.__func__, value.source.member("__func__")), owner)
                     if isinstance(raw, staticmethod):
                         return tr.wrap(raw.__func__, value.source.member("__func__"))
                     if isinstance(raw, SLOT_WRAPPERS):

@@ -93,9 +93,7 @@ class ComposedIterator(IteratorValue):
 
     __slots__ = ("cls", "has_raised", "is_strict", "parts", "run", "started")
 
-    def __init__(
-        self, cls: type, parts: list[Value], run: Iterator[Value], is_strict: bool = False
-    ) -> None:
+    def __init__(self, cls: type, parts: list[Value], run: Iterator[Value], is_strict: bool = False) -> None:
         self.source = None
         self.is_strict = is_strict
         self.cls = cls

@@ -83,13 +83,11 @@ class DictValue(BuiltinContainer):
         known = hash_key(tr, key)
         found = self.items.get(known)
         if found is not None:
-            if not self.keys_guarded and self.source is not None and not isinstance(found[1], LazyValue):
-                tr.guard(self.source, Check.HAS_KEY, known)
-            elif not self.keys_guarded and self.source is not None and found[1].source is None:
-                tr.guard(self.source, Check.HAS_KEY, known)
-            elif isinstance(found[1], LazyValue) and found[1].actual is None and not self.keys_guarded:
-                assert self.source is not None
-                tr.guard(self.source, Check.HAS_KEY, known)
+            value = found[1]
+            is_untouched = isinstance(value, LazyValue) and value.actual is None
+            if not self.keys_guarded and self.source is not None:
+                if is_untouched or not isinstance(value, LazyValue) or value.source is None:
+                    tr.guard(self.source, Check.HAS_KEY, known)
             return found[1]
         if not self.keys_guarded and not self.changed:
             assert self.source is not None
@@ -186,7 +184,17 @@ class DictValue(BuiltinContainer):
 class DictIterator(IteratorValue):
     """An iterator over a dict: values are read when they are reached, and changes of the keys are noticed."""
 
-    __slots__ = ("is_broken", "is_done", "is_reversed", "keys", "kind", "mapping", "origin", "position", "version")
+    __slots__ = (
+        "is_broken",
+        "is_done",
+        "is_reversed",
+        "keys",
+        "kind",
+        "mapping",
+        "origin",
+        "position",
+        "version",
+    )
 
     def __init__(self, mapping: DictValue, kind: str, origin: Value, *, is_reversed: bool = False) -> None:
         self.source = None

@@ -160,6 +160,7 @@ class ObjectValue(Value):
             if accessor is None:
                 tr.graph_break("exception", f"property '{name}' has no {verb}ter")
             descriptor = tr.class_value_attr(self.cls, name)
+            assert descriptor.source is not None
             fn = tr.wrap(accessor, descriptor.source.member("fset" if value is not None else "fdel"))
             tr.call(fn, [self] if value is None else [self, value], {})
             return
@@ -174,9 +175,9 @@ class ObjectValue(Value):
         method = "__set__" if value is not None else "__delete__"
         if isinstance(getattr(type(raw), method, None), types.FunctionType):
             descriptor = tr.class_value_attr(self.cls, name).realize(tr)
-            accessor = descriptor.special(tr, method) if isinstance(descriptor, ObjectValue) else None
-            if accessor is not None:
-                tr.call(accessor, [self] if value is None else [self, value], {})
+            bound = descriptor.special(tr, method) if isinstance(descriptor, ObjectValue) else None
+            if bound is not None:
+                tr.call(bound, [self] if value is None else [self, value], {})
                 return
         tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is served by C code")
 
@@ -248,7 +249,11 @@ class ObjectValue(Value):
         if method is not None:
             return tr.truth(tr.call(method, [], {}))
         self.c_special(tr, "__bool__")
-        if self.special(tr, "__len__") is None and self.base is None and not self.has_c_special(tr, "__len__"):
+        if (
+            self.special(tr, "__len__") is None
+            and self.base is None
+            and not self.has_c_special(tr, "__len__")
+        ):
             return True
         return self.length(tr) > 0
 

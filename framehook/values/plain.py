@@ -26,8 +26,10 @@ def as_plain(tr: Tracer, value: Value) -> tuple[bool, Any]:
         rows = {key: as_plain(tr, item) for key, (_, item) in value.items.items()}
         if all(part[0] for part in rows.values()) and value.cls is dict:
             return True, {key: part[1] for key, part in rows.items()}
-    elif isinstance(value, SetValue) and value.cls is set and all(
-        isinstance(item, ConstantValue) for item in value.elements.values()
+    elif (
+        isinstance(value, SetValue)
+        and value.cls is set
+        and all(isinstance(item, ConstantValue) for item in value.elements.values())
     ):
         return True, {item.value for item in value.order(tr) if isinstance(item, ConstantValue)}
     elif isinstance(value, ClassValue):

@@ -141,9 +141,7 @@ class SequenceValue(BuiltinContainer):
         key = key.realize(tr)
         if isinstance(key, ConstantValue):
             name = self.python_type().__name__
-            tr.throw(
-                TypeError, f"{name} indices must be integers or slices, not {type(key.value).__name__}"
-            )
+            tr.throw(TypeError, f"{name} indices must be integers or slices, not {type(key.value).__name__}")
         tr.graph_break("data_dependent", f"{self.describe()} is indexed by {key.describe()}")
 
     def iterate(self, tr: Tracer) -> Value:

@@ -47,7 +47,9 @@ class TensorValue(Value):
         self.node = node
         self.fake = fake
         self.example = example  # the real tensor of an input
-        self.subclass: type | None = None  # a subclass that changes nothing, which results are made members of
+        self.subclass: type | None = (
+            None  # a subclass that changes nothing, which results are made members of
+        )
 
     def python_type(self) -> type:
         if self.subclass is not None:

@@ -110,7 +110,15 @@ class Word(str, enum.Enum):
 
 @program
 def enums_that_are_numbers_and_strings(x: Tensor, y: Tensor) -> Any:
-    return Level.LOW + 1, 2 * Level.HIGH, Word.YES.upper(), Word.YES + "!", Level.LOW in Level, len(Level), x * Level.HIGH
+    return (
+        Level.LOW + 1,
+        2 * Level.HIGH,
+        Word.YES.upper(),
+        Word.YES + "!",
+        Level.LOW in Level,
+        len(Level),
+        x * Level.HIGH,
+    )
 
 
 class Hashed:
@@ -126,10 +134,23 @@ class Hashed:
 
 @program
 def special_methods_of_builtin_functions(x: Tensor, y: Tensor) -> Any:
-    return hash(Hashed(3)), round(Hashed(1)), round(Hashed(1), 2), callable(Hashed), callable(Hashed(1)), x + 1
+    return (
+        hash(Hashed(3)),
+        round(Hashed(1)),
+        round(Hashed(1), 2),
+        callable(Hashed),
+        callable(Hashed(1)),
+        x + 1,
+    )
 
 
 @program
 def union_types(x: Tensor, y: Tensor) -> Any:
     kinds = int | str | None
-    return isinstance(3, kinds), isinstance(None, kinds), isinstance(2.0, kinds), isinstance(x, kinds | Tensor), x + 1
+    return (
+        isinstance(3, kinds),
+        isinstance(None, kinds),
+        isinstance(2.0, kinds),
+        isinstance(x, kinds | Tensor),
+        x + 1,
+    )

@@ -27,13 +27,26 @@ def deque_methods(x: Tensor, y: Tensor) -> Any:
     letters.reverse()
     letters[0] = "q"
     del letters[1]
-    return queue, list(reversed(queue)), queue.maxlen, 8 in queue, letters + letters.copy(), letters * 2, x + 1
+    return (
+        queue,
+        list(reversed(queue)),
+        queue.maxlen,
+        8 in queue,
+        letters + letters.copy(),
+        letters * 2,
+        x + 1,
+    )
 
 
 @program
 def deque_errors(x: Tensor, y: Tensor) -> Any:
     found = []
-    for change in (lambda q: q.pop(), lambda q: q[3], lambda q: [q.append(v) for v in q], lambda q: q.insert(0, 1)):
+    for change in (
+        lambda q: q.pop(),
+        lambda q: q[3],
+        lambda q: [q.append(v) for v in q],
+        lambda q: q.insert(0, 1),
+    ):
         try:
             change(collections.deque([1][len(found) // 3 :] if found else [], maxlen=1))
         except (IndexError, RuntimeError) as error:

@@ -61,7 +61,7 @@ def _annotate(tr: Any, function: NestedFunctionValue, annotations: Any) -> None:
     """A function takes its annotations as a tuple of names and values, or as a dict."""
     value = annotations.realize(tr)
     if isinstance(value, TupleValue):
-        flat = value.items
+        flat: list[Any] = value.items
         rows = {name.value: (name, item) for name, item in zip(flat[::2], flat[1::2], strict=True)}
         value = DictValue(rows)
     function.attrs["__annotations__"] = value
@@ -86,7 +86,6 @@ def _load_build_class(tr: Any, frame: Any, inst: Any) -> None:
 
 def _load_assertion_error(tr: Any, frame: Any, inst: Any) -> None:
     frame.push(tr.constant_object(AssertionError))
-
 
 
 HANDLERS = {

@@ -161,9 +161,10 @@ def _match_class(tr: Any, frame: Any, inst: Any) -> None:
             if inst.arg == 1 and not keyword_names:
                 frame.push(TupleValue([subject]))
                 return
-        if type(own) is not tuple or len(own) < inst.arg:
+        if not isinstance(own, tuple) or len(own) < inst.arg:
             tr.graph_break("opcode", "a class pattern with positional parts is not traced")
         tr.class_attr(cls.fn, "__match_args__")
+        assert own is not None
         attributes = [*own[: inst.arg], *keyword_names]
     else:
         attributes = list(keyword_names)

@@ -28,9 +28,7 @@ def _matches(tr: Any, exception: Any, pattern: Any) -> bool:
     if isinstance(pattern, TupleValue):
         return any(_matches(tr, exception, item) for item in pattern.items)
     if not isinstance(pattern, ClassValue) or not issubclass(pattern.fn, BaseException):
-        tr.throw(
-            TypeError, "catching classes that do not inherit from BaseException is not allowed"
-        )
+        tr.throw(TypeError, "catching classes that do not inherit from BaseException is not allowed")
     return issubclass(exception.realize(tr).python_type(), pattern.fn)
 
 

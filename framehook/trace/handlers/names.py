@@ -28,7 +28,8 @@ def _load_fast(tr: Any, frame: Any, inst: Any) -> None:
     if value is None:
         name = inst.argval
         tr.throw(
-            UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
+            UnboundLocalError,
+            f"cannot access local variable '{name}' where it is not associated with a value",
         )
     frame.stack.append(value)
 
@@ -47,7 +48,9 @@ def _store_fast(tr: Any, frame: Any, inst: Any) -> None:
 def _check_finalizer(tr: Any, value: Value) -> None:
     """An object that runs code when it goes has to go where the program lets go of it."""
     if isinstance(value, LazyValue) and hasattr(type(value.obj), "__del__"):
-        tr.graph_break("finalizer", f"an object of class {type(value.obj).__qualname__}, which has __del__, is let go")
+        tr.graph_break(
+            "finalizer", f"an object of class {type(value.obj).__qualname__}, which has __del__, is let go"
+        )
 
 
 def _delete_fast(tr: Any, frame: Any, inst: Any) -> None:
@@ -57,7 +60,8 @@ def _delete_fast(tr: Any, frame: Any, inst: Any) -> None:
     if frame.locals.pop(inst.argval, None) is None:
         name = inst.argval
         tr.throw(
-            UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
+            UnboundLocalError,
+            f"cannot access local variable '{name}' where it is not associated with a value",
         )
 
 
@@ -92,7 +96,8 @@ def _load_deref(tr: Any, frame: Any, inst: Any) -> None:
                 f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope",
             )
         tr.throw(
-            UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
+            UnboundLocalError,
+            f"cannot access local variable '{name}' where it is not associated with a value",
         )
     frame.stack.append(contents)
 

@@ -89,7 +89,9 @@ def _format_value(tr: Any, frame: Any, inst: Any) -> None:
     spec = frame.pop() if has_spec else ConstantValue("")
     value = frame.pop()
     if conversion is not None:
-        value = tr.call(tr.constant_object({"str": str, "repr": repr, "ascii": ascii}[conversion]), [value], {})
+        value = tr.call(
+            tr.constant_object({"str": str, "repr": repr, "ascii": ascii}[conversion]), [value], {}
+        )
     frame.push(tr.call(tr.constant_object(format), [value, spec], {}))
 
 
