@@ -306,6 +306,8 @@ static PyObject* evaluate_captured(PyThreadState* ts, Frame* frame, PyCodeObject
         return nullptr;
     }
     if (accepted == 0 || !frame_is_plain_call(frame) || frame_is_observed(ts, code)) {
+        // Classifying may have found out that nothing below is to be captured.
+        if (record->state == State::skip_recursive) return pass_with_capture_off(ts, frame, 0);
         return pass(ts, frame, 0);
     }
     FrameView view = view_frame(frame);
