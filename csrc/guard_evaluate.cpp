@@ -23,7 +23,8 @@
 // 5. Objects named by identity are held weakly; their death clears the program's validity before their memory
 //    is reused, so an address never means another object.
 //
-// 6. Memories (several sets of registers with their versions) are exchanged as a whole between evaluations, so
+// 6. Memories (several sets of registers with their versions) are exchanged as a whole between evaluations,
+// so
 //    2 to 4 hold for each.
 //
 // Getters of C types that this file does not know may run Python.  A program that needs one is evaluated in

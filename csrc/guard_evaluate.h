@@ -109,11 +109,11 @@ struct Memories {
     static constexpr size_t kMost = 4;
     static constexpr int kPatience = 32;  // changes of the object in a row that found no memory
 
-    Py_ssize_t slot = -1;           // -1: not kept
-    PyObject* current = nullptr;    // whose memory the program holds
+    Py_ssize_t slot = -1;         // -1: not kept
+    PyObject* current = nullptr;  // whose memory the program holds
     int misses = 0;
-    std::vector<uint32_t> enters;   // instructions with a version
-    std::vector<Memory> others;     // most recently used first
+    std::vector<uint32_t> enters;  // instructions with a version
+    std::vector<Memory> others;    // most recently used first
 };
 
 struct Program {
