@@ -234,6 +234,9 @@ def _containers(tr: Tracer, op: str, fn: Callable[[Any, Any], Any], left: Value,
             tr.graph_break("call", f"a string is formatted with {right.describe()}")
         try:
             return from_plain(tr, fn(left.value, plain))
+        except (RecursionError, MemoryError) as error:
+            tr.graph_break("limit", f"{type(error).__name__} while tracing")
+            raise AssertionError from None
         except Exception as error:
             tr.throw(type(error), *error.args)
     if isinstance(left, TupleValue) or isinstance(right, TupleValue):

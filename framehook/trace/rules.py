@@ -75,6 +75,9 @@ def fold_plain(tr: Any, fn: Any, args: Sequence[Value], kwargs: dict[str, Value]
         named[name] = obj
     try:
         result = fn(*plain, **named)
+    except (RecursionError, MemoryError) as error:
+        tr.graph_break("limit", f"{type(error).__name__} while tracing")
+        raise AssertionError from None
     except Exception as error:
         tr.throw(type(error), *error.args)
     return tr.from_plain(result)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
+from collections.abc import Iterator
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -15,6 +18,8 @@ from framehook.values.base import BreakGraph, ObservedException, Value
 
 #: Restarts of one trace; each moves the break to an earlier instruction.
 _MAX_RESTARTS = 8
+#: Frames of the tracer that one trace may need: the depth of inlined calls (tracer.MAX_DEPTH) with a wide margin.
+_EXTRA_DEPTH = 5_000
 
 
 class Stop(NamedTuple):
@@ -35,6 +40,22 @@ def trace_frame(record: Any, options: Any, stop: Stop | None = None) -> Capture:
     Raises:
         Unsupported: when nothing can be captured.
     """
+    with _room_to_recurse():
+        return _trace(record, options, stop)
+
+
+@contextlib.contextmanager
+def _room_to_recurse() -> Iterator[None]:
+    """An inlined call costs several of ours; the program's own depth must not decide what can be traced."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + _EXTRA_DEPTH)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _trace(record: Any, options: Any, stop: Stop | None) -> Capture:
     started = time.perf_counter()
     snapshot = _C.StateSnapshot()
     for _ in range(_MAX_RESTARTS):

@@ -417,6 +417,9 @@ def fold(tr: Tracer, fn: Callable[..., Any], args: Sequence[Value], kwargs: dict
         named[name] = obj
     try:
         result = fn(*plain, **named)
+    except (RecursionError, MemoryError) as error:
+        tr.graph_break("limit", f"{type(error).__name__} while tracing")
+        raise AssertionError from None
     except Exception as error:
         tr.throw(type(error), *error.args)
     return from_plain(tr, result)
