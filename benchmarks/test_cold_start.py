@@ -47,4 +47,4 @@ def test_cold_start(
         subprocess.run([sys.executable, "-c", source], cwd=ROOT, check=True, capture_output=True)
 
     row("cold_start", title, runner)
-    benchmark.pedantic(process, rounds=1 if smoke else 5, warmup_rounds=0 if smoke else 1)
+    benchmark.pedantic(process, rounds=1 if smoke else 3)
