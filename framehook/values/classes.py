@@ -225,7 +225,7 @@ class ModuleObjectValue(Value):
         if name in namespace:
             found = self.read[name] = tr.found(tr.lazy(namespace[name], self.source.attr(name)))
             return found
-        if self.module.__name__ == "torch._VF":
+        if self.module.__name__ == "torch._VF" and hasattr(self.module, name):
             # A module object that looks everything up among torch's operations.
             return tr.constant_object(getattr(self.module, name))
         if type(self.module) is not types.ModuleType or "__getattr__" in namespace:

@@ -507,7 +507,8 @@ def base_and_view(x: Tensor, y: Tensor) -> tuple[Any, ...]:
     return x.sum(), x + 0, y
 
 
-@program(arguments=lambda: (lambda base: (base[:, :2], base[:, 2:]))(rand(3, 4)))
+# AOTAutograd is not given graphs that change one of two inputs in the same memory.
+@program(arguments=lambda: (lambda base: (base[:, :2], base[:, 2:]))(rand(3, 4)), graphs=None)
 def columns_of_one_base(x: Tensor, y: Tensor) -> tuple[Any, ...]:
     x.add_(y)
     return y * 2, x * 1
