@@ -18,7 +18,7 @@ import random
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
@@ -710,6 +710,25 @@ def is_peer_wrapper(code: CodeType) -> bool:
     Both are closures in `torch/_dynamo/eval_frame.py`; below them nothing is ours to capture.  Checked: 2.13.0.
     """
     return code.co_qualname in _PEER_WRAPPERS and code.co_filename.endswith("_dynamo/eval_frame.py")
+
+
+def behind_generation_tag(fn: FunctionType) -> FunctionType | None:
+    """The original of `nn.Module.__init__` or `__setstate__` where the peer has put its own in their place.
+
+    `torch._dynamo.mutation_guard.install_generation_tagging_init` replaces both, once `torch.compile` has run,
+    by closures that call the original and note the new module in a table of the peer.  Modules made while a
+    frame is traced are not noted: they are made anew, without `__init__`, by generated code.  Checked: 2.13.0.
+    """
+    name, _, method = fn.__qualname__.rpartition(".<locals>.patched_")
+    if not name.endswith("install_generation_tagging_init") or not fn.__code__.co_filename.endswith(
+        "_dynamo/mutation_guard.py"
+    ):
+        return None
+    for cell in fn.__closure__ or ():
+        original = cell.cell_contents
+        if isinstance(original, FunctionType) and original.__name__.strip("_") == method:
+            return original
+    return None
 
 
 def is_marked_disabled(fn: object) -> bool:

@@ -63,7 +63,7 @@ class BreakPoint:
             self.bound.append(name)
             if self._is_native(value):
                 self.native.add(name)
-            if isinstance(value, LazyValue) and value.source.kind == "local" and value.source.key == name:
+            if self._is_in_place(value, name):
                 continue  # it is where it was
             staged = f".l{name}"
             self._stage(staged, value)
@@ -103,6 +103,15 @@ class BreakPoint:
         if self._is_native(value):
             self.native.add(name)
         return name
+
+    @staticmethod
+    def _is_in_place(value: Value, name: str) -> bool:
+        """Whether a variable still holds the argument of its name."""
+        return (
+            isinstance(value, LazyValue)
+            and isinstance(value.source, LocalSource)
+            and value.source.key == name
+        )
 
     def _is_native(self, value: Value) -> bool:
         return (

@@ -30,6 +30,7 @@ from framehook.values.functions import (
 from framehook.values.getters import GetterValue
 from framehook.values.iterators import ComposedIterator, ConstantIterator, ListedIterator
 from framehook.values.mappings import DictIterator, DictValue, DictView, SetValue
+from framehook.values.numbers import DeferredNumber, is_deferred
 from framehook.values.objects import ExceptionValue, InstanceDictSnapshot, InstanceDictValue, ObjectValue
 from framehook.values.sequences import BuiltinMethod, ListValue, SequenceIterator, SliceValue, TupleValue
 from framehook.values.tensor import TensorValue
@@ -126,6 +127,9 @@ class Emitter:
     def emit(self, value: Value) -> None:
         """Push the object that a value stands for."""
         if isinstance(value, LazyValue):
+            if is_deferred(value):
+                self._emit_deferred(value)
+                return
             if value.actual is None:
                 if is_constant(value.obj) and isinstance(value.source, ObjectSource):
                     self.builder.load_const(value.obj)
@@ -166,6 +170,16 @@ class Emitter:
     def is_cyclic(self, value: Value) -> bool:
         """Whether a value is made empty and filled once it can be referred to."""
         return any(each is value for each in self.capture.cyclic)
+
+    def _emit_deferred(self, value: DeferredNumber) -> None:
+        name = self.memo.get(id(value))
+        if name is not None:
+            self.builder.load_fast(name)
+            return
+        self.emit(value.left)
+        self.emit(value.right)
+        self.builder.emit("BINARY_OP", value.op)
+        self.memo[id(value)] = self.keep_top()
 
     def remember(self, value: Value) -> None:
         """Keep the object on the stack under a value that is still being built (for cycles)."""

@@ -30,6 +30,7 @@ from framehook.values.functions import (
 )
 from framehook.values.iterators import MAKERS, ConstantIterator, ListedIterator, make_chain_of
 from framehook.values.mappings import DictValue, SetValue, hash_key
+from framehook.values.numbers import is_deferred
 from framehook.values.objects import MISSING, ExceptionValue, ObjectValue
 from framehook.values.sequences import (
     ListValue,
@@ -72,7 +73,8 @@ def _classes(tr: Any, value: Value) -> list[type]:
 
 
 def _is_instance(tr: Any, value: Value, cls: type) -> bool:
-    value = value.realize(tr)
+    # A number that nobody has looked at stays so: its type is guarded.
+    value = ConstantValue(value.obj) if is_deferred(value) else value.realize(tr)
     own = value.python_type()
     if isinstance(value, TensorValue):
         sample = value.example if value.example is not None else value.fake

@@ -23,6 +23,7 @@ from framehook.values.classes import CallableValue, ClassValue, ModuleObjectValu
 from framehook.values.deques import DequeValue
 from framehook.values.functions import FunctionValue
 from framehook.values.mappings import DictValue, DictView, SetValue, hash_key, set_combine
+from framehook.values.numbers import defer
 from framehook.values.objects import ObjectValue
 from framehook.values.plain import as_plain
 from framehook.values.sequences import ListValue, SequenceValue, TupleValue, drain
@@ -80,6 +81,9 @@ _MAX_FOLDED = 1 << 16
 
 def binary(tr: Tracer, op: str, left: Value, right: Value) -> Value:
     """`left op right`, in-place symbols included."""
+    deferred = defer(tr, op, left, right)
+    if deferred is not None:
+        return deferred
     left, right = left.realize(tr), right.realize(tr)
     if op in INPLACE:
         result = _in_place(tr, op, left, right)
@@ -458,7 +462,8 @@ def is_same(tr: Tracer, left: Value, right: Value) -> bool:
             if isinstance(plain, ConstantValue) and plain.value is None:
                 if value.obj is None:
                     return value.realize(tr) is value.realize(tr)
-                tr.guard(value.source, Check.NOT_NONE)
+                if value.source is not None:
+                    tr.guard(value.source, Check.NOT_NONE)
                 return False
     left, right = left.realize(tr), right.realize(tr)
     if left is right:

@@ -300,7 +300,7 @@ class SymbolicTracer:
 
     def found(self, value: Value) -> Value:
         """See the protocol."""
-        if isinstance(value, LazyValue) and value.actual is None:
+        if isinstance(value, LazyValue) and value.actual is None and value.source is not None:
             self.looked_up.append(value)
         return value
 
@@ -371,6 +371,10 @@ class SymbolicTracer:
     def inline(self, fn: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         """See the protocol."""
         if isinstance(fn, FunctionValue):
+            original = torch_compat.behind_generation_tag(fn.fn)
+            if original is not None:
+                self.guard_function_as_is(fn)
+                fn = FunctionValue(original, self.absolute(original, None))
             rule = rules.RULES.get(id(fn.fn)) or torch_rules.RULES.get(id(fn.fn))
             if rule is not None:
                 self.guard_function_as_is(fn)
