@@ -169,6 +169,10 @@ def _compile_callable(fn: Callable[..., Any], options: CompileOptions) -> Compil
             value = getattr(fn, name, None)
             if value is not None:
                 compiled.__dict__[name] = value
+    if inspect.iscoroutinefunction(fn) or inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        # `inspect` and `asyncio` believe whatever has the attributes of a function, and read the flags of its code.
+        for name in ("__code__", "__defaults__", "__kwdefaults__"):
+            compiled.__dict__[name] = getattr(fn, name)
     if isinstance(fn, FunctionType):
         for name, value in fn.__dict__.items():
             compiled.__dict__.setdefault(name, value)

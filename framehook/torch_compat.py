@@ -466,7 +466,27 @@ def make_graph_module(root: torch.nn.Module | dict[str, Any], graph: torch.fx.Gr
     `torch.fx._lazy_graph_module._LazyGraphModule`: AOTAutograd interprets the graph, so the code of a graph
     that goes there is never needed.  Checked: 2.13.0.
     """
-    return _LazyGraphModule(root, graph, class_name="GraphModule")
+    return _GraphModule(root, graph, class_name="GraphModule")
+
+
+class _GraphModule(_LazyGraphModule):
+    """Its `forward` is the plain function: the base class goes through `nn.Module.__call__`, where global hooks
+    (and whoever has replaced it) would see a module that is not in the program.
+    """
+
+    def _lazy_forward(self, *args: Any, **kwargs: Any) -> Any:
+        return plain_forward(self)(*args, **kwargs)
+
+    forward = _lazy_forward
+
+
+def plain_forward(gm: torch.fx.GraphModule) -> Callable[..., Any]:
+    """The function that fx wrote for the graph, bound; no hooks, and no error text around it.
+
+    `_LazyGraphModule.force_recompile` writes the code and makes it the class's `forward`.  Checked: 2.13.0.
+    """
+    _LazyGraphModule.force_recompile(gm)
+    return gm.forward
 
 
 @contextlib.contextmanager

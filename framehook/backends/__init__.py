@@ -102,4 +102,4 @@ def _changes_overlapping(inputs: Sequence[GraphInput]) -> bool:
 
 def _as_it_is(gm: torch.fx.GraphModule, reason: str) -> CompiledGraph:
     """Run the graph operation by operation: eager's result, also where that is an error at backward."""
-    return CompiledGraph(gm.forward, False, eager_reason=reason)
+    return CompiledGraph(torch_compat.plain_forward(gm), False, eager_reason=reason)

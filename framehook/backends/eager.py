@@ -8,12 +8,13 @@ from typing import Any
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from framehook import torch_compat
 from framehook.backends.graph import CompiledGraph, GraphInput
 
 
 def eager(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **_options: Any) -> Callable[..., Any]:
     """Return the graph's own `forward`; `mode` and `options` have no meaning here, as for `torch.compile`."""
-    return gm.forward
+    return torch_compat.plain_forward(gm)
 
 
 class EagerCompiler:
@@ -26,5 +27,5 @@ class EagerCompiler:
     def compile(
         self, gm: torch.fx.GraphModule, inputs: Sequence[GraphInput], mode: FakeTensorMode
     ) -> CompiledGraph:
-        """Nothing is compiled; the graph's code is written at its first call."""
-        return CompiledGraph(gm.forward, is_boxed=False)
+        """Nothing is compiled; the graph's code is only written."""
+        return CompiledGraph(torch_compat.plain_forward(gm), is_boxed=False)

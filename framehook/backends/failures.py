@@ -6,6 +6,7 @@ from typing import Any
 
 import torch.fx
 
+from framehook import torch_compat
 from framehook.backends.graph import CompiledGraph
 
 
@@ -27,6 +28,6 @@ def run_again_on_failure(compiled: CompiledGraph, gm: torch.fx.GraphModule) -> C
             return run(inputs) if is_boxed else run(*inputs)
         except Exception:
             pass  # left here, so that eager's exception has no other as its context
-        return gm.forward(*kept)
+        return torch_compat.plain_forward(gm)(*kept)
 
     return compiled._replace(callable=run_or_run_again, is_boxed=True)

@@ -53,5 +53,7 @@ class ForeignCompiler:
             guards = torch_compat.input_guards(context)
         if not callable(compiled):
             raise TypeError(f"it returned {compiled!r} ({type(compiled).__name__}), which cannot be called")
+        if compiled is gm and not (gm._forward_hooks or gm._forward_pre_hooks or gm._backward_hooks):
+            compiled = torch_compat.plain_forward(gm)
         run, is_boxed = torch_compat.boxed_call(compiled, gm)
         return CompiledGraph(run, is_boxed, guards)

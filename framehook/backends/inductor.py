@@ -93,7 +93,9 @@ class InductorCompiler:
                 compiled = compiler(gm, [each.fake for each in inputs])
             except Exception as error:
                 if torch_compat.is_skip_request(error):
-                    return CompiledGraph(gm.forward, False, eager_reason="Inductor declined the device")
+                    return CompiledGraph(
+                        torch_compat.plain_forward(gm), False, eager_reason="Inductor declined the device"
+                    )
                 raise
             guards = torch_compat.input_guards(context)
         run, is_boxed = torch_compat.boxed_call(compiled, gm)
