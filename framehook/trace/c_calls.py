@@ -76,9 +76,11 @@ def call_object(tr: Any, value: ObjectValue, args: Sequence[Value], kwargs: dict
         assert fn is not None
         return tr.call(fn, [*first, *args], {**named, **kwargs})
     if isinstance(value.obj, functools._lru_cache_wrapper):
-        wrapped = value.obj.__wrapped__
-        assert value.source is not None
-        return tr.call(tr.wrap(wrapped, value.source.attr("__wrapped__")), args, kwargs)
+        tr.graph_break(
+            "call",
+            f"{value.obj.__wrapped__.__qualname__}() has a cache (functools.lru_cache) that the call would pass by",
+            "call it outside of the compiled function and pass the result",
+        )
     if isinstance(value.obj, (operator.itemgetter, operator.attrgetter)):
         keys = value.obj.__reduce__()[1]
         assert value.source is not None

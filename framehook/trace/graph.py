@@ -120,6 +120,7 @@ class GraphBuilder:
         if torch.is_grad_enabled() or _is_view_or_input(result):
             self._need_requires_grad(tr, (*args, *kwargs.values()))
         if result is not None and is_constant(result):
+            _check_fact(target, (*fake_args, *fake_kwargs.values()))
             return tr.from_plain(result)
         node = self.graph.create_node(
             "call_method" if method else "call_function", target, tuple(fx_args), fx_kwargs
@@ -272,6 +273,23 @@ class GraphBuilder:
     def count(self) -> int:
         """Operations as they are counted everywhere: calls in the graph."""
         return sum(node.op in ("call_function", "call_method", "call_module") for node in self.graph.nodes)
+
+
+#: Questions about tensors that guarded metadata answers.  Others (offset, version, base) may change unseen.
+_FACTS = frozenset(
+    {"size", "stride", "dim", "ndimension", "numel", "nelement", "element_size", "is_contiguous", "get_device"}
+    | {"is_floating_point", "is_complex", "is_signed", "is_conj", "is_neg", "is_inference", "is_same_size", "type"}
+    | {"result_type", "promote_types", "can_cast", "broadcast_shapes", "sym_numel", "sym_size", "dense_dim"}
+    | {"sparse_dim", "is_tensor", "__len__", "is_distributed", "is_vulkan_available", "has_names", "ndim"}
+    | {"is_cuda", "is_cpu", "is_sparse", "is_mkldnn", "is_quantized", "is_meta", "is_nested", "itemsize", "nbytes"}
+)  # fmt: skip
+
+
+def _check_fact(target: Any, fakes: Sequence[Any]) -> None:
+    """Break where the answer of a query rests on something of a tensor that no guard covers."""
+    name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
+    if name not in _FACTS and any(isinstance(fake, torch.Tensor) for fake in fakes):
+        raise BreakGraph("call", f"{name}() asks for something of a tensor that is not guarded")
 
 
 def _is_view_or_input(result: Any) -> bool:

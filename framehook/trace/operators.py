@@ -27,7 +27,7 @@ from framehook.values.numbers import defer
 from framehook.values.objects import ObjectValue
 from framehook.values.plain import as_plain
 from framehook.values.sequences import ListValue, SequenceValue, TupleValue, drain
-from framehook.values.tensor import TensorValue
+from framehook.values.tensor import TensorValue, check_method
 
 #: Symbol -> (function, forward method, reflected method).
 BINARY: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
@@ -97,8 +97,16 @@ def binary(tr: Tracer, op: str, left: Value, right: Value) -> Value:
     if isinstance(left, ObjectValue) or isinstance(right, ObjectValue):
         return _by_methods(tr, op, left, right, forward, reflected)
     if isinstance(left, TensorValue) or isinstance(right, TensorValue):
+        _check_methods(tr, (left, forward), (right, reflected))
         return tr.graph_call(fn, [left, right], {})
     return _containers(tr, op, fn, left, right)
+
+
+def _check_methods(tr: Tracer, *pairs: tuple[Value, str]) -> None:
+    """The special methods of tensors that an operator calls are torch's own."""
+    for value, method in pairs:
+        if isinstance(value, TensorValue):
+            check_method(tr, value, method)
 
 
 def _check_size(tr: Tracer, op: str, left: Any, right: Any) -> None:
@@ -119,6 +127,7 @@ def _check_size(tr: Tracer, op: str, left: Any, right: Any) -> None:
 def _in_place(tr: Tracer, op: str, left: Value, right: Value) -> Value | None:
     fn, method = INPLACE[op]
     if isinstance(left, TensorValue):
+        _check_methods(tr, (left, method))
         return tr.graph_call(fn, [left, right], {})
     if isinstance(left, ListValue):
         if op == "+=":
@@ -291,6 +300,7 @@ def unary(tr: Tracer, op: str, value: Value) -> Value:
     value = value.realize(tr)
     fn, method = UNARY[op]
     if isinstance(value, TensorValue):
+        _check_methods(tr, (value, method))
         return tr.graph_call(fn, [value], {})
     if isinstance(value, ConstantValue):
         return fold(tr, fn, [value], {})
@@ -313,6 +323,7 @@ def compare(tr: Tracer, op: str, left: Value, right: Value) -> Value:
     if isinstance(left, ObjectValue) or isinstance(right, ObjectValue):
         return _compare_by_methods(tr, op, left, right, forward, reflected)
     if isinstance(left, TensorValue) or isinstance(right, TensorValue):
+        _check_methods(tr, (left, forward), (right, reflected))
         return tr.graph_call(fn, [left, right], {})
     if isinstance(left, SequenceValue) and isinstance(right, SequenceValue):
         if isinstance(left, ListValue) is isinstance(right, ListValue):

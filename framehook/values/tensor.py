@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +34,21 @@ NATIVE_METHODS = frozenset(
     | {"swap_", "as_subclass", "__torch_function__", "__torch_dispatch__", "__dlpack_device__", "detach_"}
     | {"_backward_hooks", "rename_", "refine_names", "is_shared", "module_load", "__dir__"}
 )  # fmt: skip
+#: Attributes that follow from the metadata that tensor guards compare.
+GUARDED_ATTRIBUTES = frozenset(
+    {"dtype", "device", "ndim", "layout", "itemsize", "nbytes", "names", "is_cuda", "is_cpu", "is_sparse"}
+    | {"is_sparse_csr", "is_quantized", "is_meta", "is_nested", "is_mkldnn", "is_mps", "is_xpu", "is_xla"}
+    | {"is_ort", "is_ipu", "is_maia", "is_mtia", "is_vulkan"}
+)  # fmt: skip
 #: Attributes that are tensors computed from the tensor.
 TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag"})
+
+
+def check_method(tr: Tracer, value: TensorValue, name: str) -> None:
+    """Guard that a method of tensors is torch's own; one that a program has put in its place runs natively."""
+    raw = tr.class_attr(value.python_type(), name)
+    if isinstance(raw, types.FunctionType) and not (raw.__module__ or "").startswith("torch"):
+        tr.graph_break("call", f"tensor.{name}() is replaced by {raw.__qualname__}()")
 
 
 class TensorValue(Value):
@@ -93,12 +107,14 @@ class TensorValue(Value):
                 tr.guard(self.source.instance_dict(), Check.NO_KEY, name)
             tr.throw(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
         if callable(raw):
+            check_method(tr, self, name)
             if name in NATIVE_METHODS:
                 tr.graph_break("call", f"tensor.{name}() does not go into a graph")
             return BuiltinMethod(self, name)
-        found = getattr(self.fake, name)
-        if is_constant(found):
-            return ConstantValue(found)
+        if name in GUARDED_ATTRIBUTES:
+            found = getattr(self.fake, name)
+            if is_constant(found):
+                return ConstantValue(found)
         tr.graph_break("attribute", f"attribute '{name}' of a tensor does not go into a graph")
 
     def _grad(self, tr: Tracer) -> Value:
@@ -120,9 +136,11 @@ class TensorValue(Value):
         tr.graph_break("side_effect", f"attribute '{name}' of a tensor is set")
 
     def get_item(self, tr: Tracer, key: Value) -> Value:
+        check_method(tr, self, "__getitem__")
         return tr.graph_call(operator.getitem, [self, key], {})
 
     def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
+        check_method(tr, self, "__setitem__")
         tr.graph_call(operator.setitem, [self, key, value], {})
 
     def length(self, tr: Tracer) -> int:
