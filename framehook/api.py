@@ -159,7 +159,7 @@ def _compile_module(module: torch.nn.Module, options: CompileOptions) -> Any:
 
 def _compile_callable(fn: Callable[..., Any], options: CompileOptions) -> CompiledFunction:
     compiled = CompiledFunction(_make_handle(options), fn)
-    for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
+    for name in ("__module__", "__name__", "__qualname__", "__annotations__"):
         # What a class has of these describes the class, not the callable.
         if (
             name in getattr(fn, "__dict__", ())
@@ -169,6 +169,8 @@ def _compile_callable(fn: Callable[..., Any], options: CompileOptions) -> Compil
             value = getattr(fn, name, None)
             if value is not None:
                 compiled.__dict__[name] = value
+    # Also None, or else it would be that of CompiledFunction.
+    compiled.__dict__["__doc__"] = getattr(fn, "__doc__", None)
     if inspect.iscoroutinefunction(fn) or inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         # `inspect` and `asyncio` believe whatever has the attributes of a function, and read the flags of its code.
         for name in ("__code__", "__defaults__", "__kwdefaults__"):

@@ -22,7 +22,8 @@ from framehook.guards.guard import Guard
 Place: TypeAlias = tuple[str, str, int]
 
 _serials = itertools.count(1)
-_live: weakref.WeakSet[Handle] = weakref.WeakSet()
+# By serial number.  A plain dict: unlike a WeakSet it can be copied while other threads and finalizers change it.
+_live: dict[int, weakref.ref[Handle]] = {}
 
 
 class CodeState:
@@ -96,40 +97,53 @@ class Handle(_C.Handle):
         #: Qualified names of functions that broke where they define a class.
         self.class_makers: set[str] = set()
         self._states: dict[int, dict[Hashable, CodeState]] = {}
-        _live.add(self)
+        # One for each key of `_states`; kept here, so that they go with the handle.
+        self._code_deaths: dict[int, weakref.ref[CodeType]] = {}
+        _live[self.serial] = weakref.ref(self)
 
     def state(self, code: CodeType, discriminator: Hashable) -> CodeState:
         """What is remembered of a code object, made at first sight."""
         key = id(code)
         states = self._states.get(key)
         if states is None:
-            states = self._states[key] = {}
             # The address may be used again; a code object's states go with it.
-            weakref.finalize(code, self._states.pop, key, None).atexit = False
+            self._code_deaths[key] = weakref.ref(code, _forgetting(self, key))
+            states = self._states.setdefault(key, {})
         found = states.get(discriminator)
         if found is None:
-            found = states[discriminator] = CodeState(code, discriminator)
+            found = states.setdefault(discriminator, CodeState(code, discriminator))
         return found
+
+    def _forget_code(self, key: int) -> None:
+        self._states.pop(key, None)
+        self._code_deaths.pop(key, None)
 
     def entries_of(self, state: CodeState) -> list[_C.Entry]:
         """The entries of one code object (and class, for calls of modules)."""
         code = state.code()
         if code is None:
             return []
-        return [entry for entry in _C.record_entries(code, self) if entry.payload.state is state]
+        # An entry that has become invalid has no payload any more.
+        return [
+            entry for entry in _C.record_entries(code, self) if getattr(entry.payload, "state", None) is state
+        ]
 
     def reset(self) -> None:
         """Forget all entries, counts, and everything remembered; options stay."""
         self.clear()
         self._states.clear()
+        self._code_deaths.clear()
         self.misses.clear()
         self.pieces.clear()
 
     def lookups_by_place(self) -> dict[Place, tuple[int, int]]:
         """Hits and misses of each function whose code is alive."""
         found: dict[Place, tuple[int, int]] = {}
-        for states in list(self._states.values()):
-            state = next(iter(states.values()))
+        # Copies: other threads and finalizers may add and remove meanwhile.
+        for states in self._states.copy().values():
+            state = next(iter(states.copy().values()), None)
+            if state is None:
+                continue
             code = state.code()
             if code is not None:
                 counts = _C.record_counters(code, self)
@@ -140,12 +154,25 @@ class Handle(_C.Handle):
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if is_finalizing():
             return  # modules are half gone, and nobody listens
+        _live.pop(self.serial, None)
         totals = self.counters()
         events.emit(
             events.HandleEnd(
                 self.serial, "", "", 0, totals["hits"], totals["misses"], self.lookups_by_place()
             )
         )
+
+
+def _forgetting(handle: Handle, key: int) -> Callable[[object], None]:
+    """A callback for the death of a code object; does not keep the handle."""
+    known = weakref.ref(handle)
+
+    def forget(_code: object) -> None:
+        alive = known()
+        if alive is not None:
+            alive._forget_code(key)
+
+    return forget
 
 
 def place_of(code: CodeType) -> Place:
@@ -155,4 +182,6 @@ def place_of(code: CodeType) -> Place:
 
 def live_handles() -> Iterator[Handle]:
     """All handles of the process, oldest first."""
-    return iter(sorted(_live, key=lambda handle: handle.serial))
+    # Serial numbers rise, so that the dict is in order but for threads that overtake each other.
+    handles = [known() for _, known in sorted(_live.copy().items())]
+    return (handle for handle in handles if handle is not None)

@@ -7,6 +7,8 @@ count them in C++.  What a dead handle had counted stays in the totals of the pr
 from __future__ import annotations
 
 import dataclasses
+import threading
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -67,7 +69,7 @@ class FunctionStats:
         for field in dataclasses.fields(FunctionStats):
             mine, theirs = getattr(self, field.name), getattr(other, field.name)
             if isinstance(mine, dict):
-                for phase, seconds in theirs.items():
+                for phase, seconds in theirs.copy().items():
                     mine[phase] = mine.get(phase, 0.0) + seconds
             else:
                 setattr(self, field.name, mine + theirs)
@@ -107,11 +109,17 @@ class Stats(FunctionStats):
         return "\n".join(lines)
 
 
+# Handles end in finalizers, which run in any thread at any moment, also while that thread is in here.  So finalizers
+# never wait for a lock, and whoever goes through a dict of others goes through a copy (`dict.copy` runs no Python).
+
 _Functions = dict[Place, FunctionStats]
 _by_handle: dict[int, _Functions] = {}
 # What handles that are gone have counted: per function, and lookups in all.
 _dead: _Functions = {}
 _dead_lookups = [0, 0]
+# Ended handles whose counts are not yet in `_dead`, and who is adding them.
+_ended: deque[events.HandleEnd] = deque()
+_adding_ended = threading.Lock()
 
 
 def stats_of(handles: Iterable[Handle]) -> Stats:
@@ -125,8 +133,9 @@ def stats_of(handles: Iterable[Handle]) -> Stats:
 
 def process_stats() -> Stats:
     """The counts of all handles, dead ones included."""
+    _add_ended()
     total = stats_of(live_handles())
-    _add(total, _dead, *_dead_lookups)
+    _add(total, _dead.copy(), *_dead_lookups)
     return total
 
 
@@ -135,14 +144,16 @@ def forget(handle: Handle | None = None) -> None:
     if handle is not None:
         _by_handle.pop(handle.serial, None)
         return
+    _ended.clear()
     _by_handle.clear()
     _dead.clear()
     _dead_lookups[:] = [0, 0]
 
 
 def _functions_of(handle: Handle) -> _Functions:
-    functions = {place: FunctionStats() for place in _by_handle.get(handle.serial, {})}
-    for place, each in _by_handle.get(handle.serial, {}).items():
+    functions: _Functions = {}
+    for place, each in _by_handle.get(handle.serial, {}).copy().items():
+        functions[place] = FunctionStats()
         functions[place].add(each)
     _add_lookups(functions, handle.lookups_by_place())
     return functions
@@ -208,9 +219,26 @@ def _on_give_up(record: events.GiveUp) -> None:
 
 
 def _on_handle_end(record: events.HandleEnd) -> None:
+    _ended.append(record)
+    _add_ended()
+
+
+def _add_ended() -> None:
+    # Whoever has the lock adds what comes meanwhile, too.
+    while _ended and _adding_ended.acquire(blocking=False):
+        try:
+            while _ended:
+                _add_dead(_ended.popleft())
+        except IndexError:
+            pass  # `forget` came in between
+        finally:
+            _adding_ended.release()
+
+
+def _add_dead(record: events.HandleEnd) -> None:
     functions = _by_handle.pop(record.handle, {})
     _add_lookups(functions, record.lookups_by_place)
-    for place, each in functions.items():
+    for place, each in functions.copy().items():
         _dead.setdefault(place, FunctionStats()).add(each)
     _dead_lookups[0] += record.hits
     _dead_lookups[1] += record.misses
