@@ -314,5 +314,7 @@ def _reset(handle: Handle) -> None:
 
 for _code in torch_compat.uncapturable_roots():
     _C.mark(_code, None, "skip_recursive", "runs compiled graphs backwards")
+for _code in (engine.compile_frame.__code__, policy.is_candidate.__code__, Handle.__del__.__code__):
+    torch_compat.hide_from_peer(_code)
 _C.set_miss_callback(engine.compile_frame)
 _C.set_classify_callback(policy.is_candidate)

@@ -360,6 +360,31 @@ def no_user_modes() -> Iterator[None]:
             _replace_function_modes(modes)
 
 
+def is_only_device_modes() -> bool:
+    """Whether default devices are all that is active of modes, functorch transforms and saved-tensor hooks.
+
+    `_get_current_function_mode_stack`, `_len_torch_dispatch_stack`, `peek_interpreter_stack`,
+    `_top_saved_tensors_default_hooks`.  Checked: 2.13.0.
+    """
+    return (
+        all(type(mode) is DeviceContext for mode in torch.overrides._get_current_function_mode_stack())
+        and not torch._C._len_torch_dispatch_stack()
+        and torch._C._functorch.peek_interpreter_stack() is None
+        and torch._C._autograd._top_saved_tensors_default_hooks(True) is None
+    )
+
+
+def put_back(tensor: torch.Tensor, values: torch.Tensor, version: int | None) -> None:
+    """Undo changes in place that autograd did not record: the values, and the version unless it is None.
+
+    `torch._C._autograd._unsafe_set_version_counter`; inference tensors have no version.  Checked: 2.13.0.
+    """
+    with torch._C.DisableTorchFunctionSubclass(), torch.inference_mode(version is None), torch.no_grad():
+        tensor.copy_(values)
+    if version is not None:
+        torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
+
+
 def _replace_function_modes(modes: Sequence[Any]) -> None:
     while torch._C._len_torch_function_stack():
         torch.overrides._pop_mode()
@@ -667,6 +692,26 @@ def is_backward_failure(error: BaseException) -> bool:
     )
 
 
+def is_operation_failure(error: BaseException) -> bool:
+    """Whether an operation raised while AOTAutograd traced the graph with fake tensors.
+
+    It was raised below `torch/_functorch`, and not in a compiler that AOTAutograd called: Inductor, or one of
+    somebody else, whose failures are their own.  Checked: 2.13.0.
+    """
+    if type(error) not in (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
+        return False
+    traced = error.__traceback__
+    is_below = False
+    while traced is not None:
+        filename = traced.tb_frame.f_code.co_filename.replace("\\", "/")
+        if "torch/_functorch/" in filename:
+            is_below = True
+        elif "torch/_inductor/" in filename or "/torch/" not in filename and filename[:1] != "<":
+            is_below = False
+        traced = traced.tb_next
+    return is_below
+
+
 def is_skip_request(error: BaseException) -> bool:
     """Whether a backend asked to run this graph eagerly: `torch._dynamo.exc.SkipFrame`.
 
@@ -749,6 +794,19 @@ def behind_generation_tag(fn: FunctionType) -> FunctionType | None:
         if isinstance(original, FunctionType) and original.__name__.strip("_") == method:
             return original
     return None
+
+
+def hide_from_peer(code: CodeType) -> None:
+    """Keep `torch.compile` off frames of `code` and all that they call.
+
+    Its frame hook is active while one of its functions runs, and would compile our tracer, and what a backend
+    does, frame by frame.  `torch._C._dynamo.eval_frame.set_code_exec_strategy` with SKIP for the frame and below;
+    it is part of torch's extension module and loads nothing.  Checked: 2.13.0.
+    """
+    from torch._C._dynamo import eval_frame
+
+    skip = eval_frame._FrameAction.SKIP
+    eval_frame.set_code_exec_strategy(code, eval_frame._FrameExecStrategy(skip, skip))
 
 
 def is_marked_disabled(fn: object) -> bool:
