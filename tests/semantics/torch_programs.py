@@ -219,7 +219,6 @@ def shape_arithmetic(x: Tensor, y: Tensor) -> tuple[Any, ...]:
             x.itemsize,
         ),
         *(
-            x.storage_offset(),
             x.is_complex(),
             x.is_sparse,
             x.is_cuda,
