@@ -9,9 +9,11 @@ import torch
 
 from framehook import _C
 from framehook.guards.guard import Check
-from framehook.source import AttrSource, Source
+from framehook.source import AttrSource, MemberSource, Source
 from framehook.trace.capture import Capture, GraphBreak, Unsupported
-from framehook.values.functions import CellValue
+from framehook.values.base import Value
+from framehook.values.classes import ModuleObjectValue
+from framehook.values.functions import CellValue, FunctionValue
 from framehook.values.mappings import DictValue, SetValue
 from framehook.values.objects import ObjectValue, instance_dict
 from framehook.values.sequences import ListValue
@@ -40,6 +42,7 @@ def guard_aliasing(capture: Capture, mutated: Sequence[Any]) -> None:
     for effect in capture.effects:
         if isinstance(effect, (ListValue, DictValue, SetValue, ObjectValue, CellValue)) and effect.source:
             changed.setdefault(effect.python_type(), []).append(effect.source)
+    _guard_namespaces(capture, changed)
     if not changed:
         return
     groups: dict[type, list[Source]] = {}
@@ -50,6 +53,7 @@ def guard_aliasing(capture: Capture, mutated: Sequence[Any]) -> None:
     for sources in groups.values():
         if len(sources) > 1:
             guards.add(None, Check.DISTINCT, tuple(sources))
+    _guard_shared_dicts(capture, changed)
     _guard_instance_dicts(capture, changed)
 
 
@@ -62,6 +66,51 @@ def _guard_overlaps(capture: Capture, mutated: Sequence[Any]) -> None:
             if _C.tensors_overlap(changed.example, other.example):
                 distance = _C.tensors_distance(changed.example, other.example)
                 capture.guards.add(None, Check.OVERLAPS, (changed.source, other.source, distance))
+
+
+def _guard_namespaces(capture: Capture, changed: dict[type, list[Source]]) -> None:
+    """The globals of a function may be what a module or a dict of the frame is about."""
+    views = capture.tracer.views
+    for view in views.values():
+        if view.changed:
+            others = [
+                value.source.instance_dict() if isinstance(value, ModuleObjectValue) else value.source
+                for obj, value in capture.known.values()
+                if (isinstance(value, ModuleObjectValue) and vars(obj) is not view.namespace)
+                or (type(value) is DictValue and value.cls is dict and value.source is not None)
+            ]
+            others.extend(each.source for each in views.values() if each is not view)
+            for other in others:
+                capture.guards.add(None, Check.DISTINCT, (view.source, other))
+    for source in changed.get(dict, ()):
+        if isinstance(source, AttrSource) and source.key in _MODULE_TABLES:
+            continue
+        for view in views.values():
+            capture.guards.add(None, Check.DISTINCT, (source, view.source))
+        for owner in capture.tracer.namespaces.values():
+            if isinstance(owner, (FunctionValue, ModuleObjectValue)) and not _is_place_of(source, owner):
+                capture.guards.add(None, Check.DISTINCT, (source, owner.source.instance_dict()))
+
+
+def _is_place_of(source: Source, owner: Value) -> bool:
+    return isinstance(source, MemberSource) and source.key == "__dict__" and source.base is owner.source
+
+
+def _guard_shared_dicts(capture: Capture, changed: dict[type, list[Source]]) -> None:
+    """Two objects may come to have one `__dict__`."""
+    owners = {source for cls, sources in changed.items() if cls.__dictoffset__ for source in sources}
+    if not owners:
+        return
+    others = [
+        value.source
+        for value in capture.tracer.namespaces.values()
+        if isinstance(value, ObjectValue)
+        and value.source is not None
+        and (value.cls in changed or not issubclass(value.cls, torch.nn.Module))
+    ]
+    sources = tuple(source.instance_dict() for source in dict.fromkeys((*owners, *others)))
+    if len(sources) > 1:
+        capture.guards.add(None, Check.DISTINCT, sources)
 
 
 def _guard_instance_dicts(capture: Capture, changed: dict[type, list[Source]]) -> None:

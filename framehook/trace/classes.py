@@ -9,6 +9,8 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from framehook.guards.guard import Check
 from framehook.source import Source
 from framehook.values.base import ConstantValue, Value, is_constant
@@ -52,6 +54,11 @@ class ClassLookup:
     def _guard(self, cls: type, name: str, raw: Any) -> None:
         tr = self.tr
         source = tr.absolute(cls, None)
+        kind = type(raw)
+        if raw is not MISSING and is_mutable_class(kind) and not isinstance(raw, (type, torch.Tensor)):
+            # Whether it is a descriptor can change.
+            for special in ("__get__", "__set__", "__delete__"):
+                self.raw(kind, special)
         if raw is MISSING:
             tr.guard(source, Check.NO_CLASS_ATTR, name)
         elif is_constant(raw):

@@ -52,7 +52,7 @@ from framehook.values.base import (
     fold,
     is_constant,
 )
-from framehook.values.classes import CallableValue, ClassValue
+from framehook.values.classes import CallableValue, ClassValue, ModuleObjectValue
 from framehook.values.functions import (
     BoundMethodValue,
     CellValue,
@@ -111,7 +111,9 @@ class SymbolicTracer:
         self.instructions = 0
         self.depth = 0
         self.absolute_sources: dict[int, ObjectSource] = {}
-        self._views: dict[int, GlobalsView] = {}
+        self.views: dict[int, GlobalsView] = {}
+        #: id of the `__dict__` of an object, a function or a module -> the value whose attributes it holds.
+        self.namespaces: dict[int, Value] = {}
         self._classes = ClassLookup(self)
         self.guard(None, Check.STATE, state_snapshot)
         self.root = self.frame = self._root_frame()
@@ -126,7 +128,7 @@ class SymbolicTracer:
         else:
             builtins_place = builtins_source
         view = GlobalsView(record.globals, GlobalsSource(), record.builtins, builtins_place)
-        self._views[id(record.globals)] = view
+        self.views[id(record.globals)] = view
         frame = Frame(code, view, None)
         for index, cell in enumerate(record.closure or ()):
             frame.closure.append(make_cell(self, cell, ClosureSource(index, code.co_freevars[index])))
@@ -337,14 +339,18 @@ class SymbolicTracer:
     def globals_of(self, fn: types.FunctionType, source: Source) -> GlobalsView:
         """The globals of a function that exists outside the frame."""
         namespace = fn.__globals__
-        view = self._views.get(id(namespace))
+        view = self.views.get(id(namespace))
         if view is None:
+            if isinstance(self.known.get(id(namespace), (None, None))[1], DictValue) or not isinstance(
+                self.namespaces.get(id(namespace)), ModuleObjectValue | None
+            ):
+                self.graph_break("container", f"the globals of {fn.__qualname__} are also used as a dict")
             place = source.member("__globals__")
             fn_builtins = fn.__builtins__  # type: ignore[attr-defined]
             builtins_place: Source = self.absolute(builtins, None).instance_dict()
             if fn_builtins is not builtins.__dict__:
                 builtins_place = source.member("__builtins__")
-            view = self._views[id(namespace)] = GlobalsView(namespace, place, fn_builtins, builtins_place)
+            view = self.views[id(namespace)] = GlobalsView(namespace, place, fn_builtins, builtins_place)
             self.keep_alive.append(namespace)
         if not isinstance(source, ObjectSource):
             # Another function object of the same code may live in another module.

@@ -81,6 +81,8 @@ def _make(tr: Any, obj: Any, cls: type, source: Source) -> Value:
     if isinstance(obj, type):
         return ClassValue(obj, _absolute(tr, obj, source))
     if isinstance(obj, types.ModuleType):
+        if id(object.__getattribute__(obj, "__dict__")) in tr.known:
+            tr.graph_break("container", f"the __dict__ of module {obj.__name__} is also used as a dict")
         return ModuleObjectValue(obj, _absolute(tr, obj, source))
     if isinstance(obj, _IDENTITY_TYPES) or cls.__module__ in ("torch._ops", "torch.jit._builtins"):
         return CallableValue(obj, _absolute(tr, obj, source))
@@ -175,6 +177,8 @@ def _dict_of(tr: Any, obj: dict[Any, Any], source: Source, cls: type) -> DictVal
 
 
 def _dict(tr: Any, obj: dict[Any, Any], source: Source) -> Value:
+    if id(obj) in tr.views or isinstance(tr.namespaces.get(id(obj)), ModuleObjectValue):
+        tr.graph_break("container", "a dict that holds the globals of a module is used as a dict")
     tr.guard(source, Check.TYPE, type(obj))
     value = _dict_of(tr, obj, source, type(obj))
     if isinstance(obj, collections.defaultdict):

@@ -36,6 +36,13 @@ class ObservedException(Exception):
 class Tracer(Protocol):
     """What values may ask of the tracer."""
 
+    #: id of the `__dict__` of an object, a function or a module -> the value whose attributes it holds.
+    namespaces: dict[int, Any]
+    #: id of a globals dict -> what the trace knows of it.
+    views: dict[int, Any]
+    #: id of an object -> (the object, its value).
+    known: dict[int, tuple[Any, Value]]
+
     def wrap(self, obj: object, source: Source) -> Value:
         """Return the value for a real object reached by `source`, guarded as needed."""
 

@@ -218,10 +218,22 @@ class ModuleObjectValue(Value):
         return ("object", id(self.module))
 
     def get_attr(self, tr: Tracer, name: str) -> Value:
+        namespace = object.__getattribute__(self.module, "__dict__")
+        self._guard_class(tr, name)
+        owner = tr.namespaces.setdefault(id(namespace), self)
+        if owner is not self and getattr(owner, "module", None) is not self.module:
+            tr.graph_break("container", f"{self.describe()} shares its __dict__")
+        view = tr.views.get(id(namespace))
+        if view is not None and name in view.stored:
+            # The frame changed the same dict as a global.
+            tr.guard(self.source.instance_dict(), Check.SAME, view.source)
+            current = view.stored[name]
+            if current is None:
+                tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} was deleted as a global")
+            return current
         found = self.read.get(name)
         if found is not None:
             return found
-        namespace = object.__getattribute__(self.module, "__dict__")
         if name in namespace:
             found = self.read[name] = tr.found(tr.lazy(namespace[name], self.source.attr(name)))
             return found
@@ -234,6 +246,20 @@ class ModuleObjectValue(Value):
             tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
         tr.guard(self.source.instance_dict(), Check.NO_KEY, name)
         tr.throw(AttributeError, f"module '{self.module.__name__}' has no attribute '{name}'")
+
+    def _guard_class(self, tr: Tracer, name: str) -> None:
+        """The class of a module can be replaced; one of its own may serve the attribute."""
+        cls = type(self.module)
+        if self.module.__name__.partition(".")[0] == "torch":
+            return
+        tr.guard(self.source, Check.TYPE, cls)
+        if cls is types.ModuleType:
+            return
+        raw = tr.class_attr(cls, name)
+        if tr.class_attr(cls, "__getattribute__") is not types.ModuleType.__getattribute__ or (
+            raw is not MISSING and is_data_descriptor(raw)
+        ):
+            tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is served by its class")
 
     def set_attr(self, tr: Tracer, name: str, value: Value) -> None:
         tr.graph_break("side_effect", f"attribute '{name}' of {self.describe()} is set")

@@ -138,6 +138,13 @@ class FunctionValue(Value):
         if stored is not None:
             return stored
         fn = self.fn
+        namespace = fn.__dict__
+        owner = tr.namespaces.setdefault(id(namespace), self)
+        if owner is not self and getattr(owner, "fn", None) is not fn:
+            tr.graph_break("container", f"{self.describe()} shares its __dict__")
+        alias = tr.known.get(id(namespace))
+        if alias is not None and getattr(alias[1], "changed", False):
+            tr.graph_break("attribute", f"the __dict__ of {self.describe()} was changed as a dict")
         if name in fn.__dict__:
             return tr.found(tr.lazy(fn.__dict__[name], self.source.attr(name)))
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):

@@ -85,6 +85,9 @@ class ObjectValue(Value):
         if namespace is None:
             return None
         assert self.source is not None
+        owner = tr.namespaces.setdefault(id(namespace), self)
+        if owner is not self and getattr(owner, "obj", None) is not self.obj:
+            tr.graph_break("container", f"{self.describe()} shares its __dict__")
         if name in namespace:
             found = self.attrs[name] = tr.found(tr.lazy(namespace[name], self.source.attr(name)))
             return found
@@ -96,7 +99,7 @@ class ObjectValue(Value):
         custom = tr.class_attr(cls, "__getattribute__")
         if isinstance(custom, types.FunctionType):
             return tr.call(tr.class_value_attr(cls, "__getattribute__"), [self, ConstantValue(name)], {})
-        if name == "__class__":
+        if name == "__class__" and not hides_class(cls):
             return tr.class_value(cls, self)
         if name == "__dict__":
             return InstanceDictValue(self)
@@ -368,6 +371,14 @@ def instance_dict(obj: object) -> dict[str, Any] | None:
 def is_slot(cls: type, name: str) -> bool:
     """Whether the class keeps this attribute in a slot."""
     return isinstance(inspect.getattr_static(cls, name, None), types.MemberDescriptorType)
+
+
+def hides_class(cls: type) -> bool:
+    """Whether `obj.__class__` is anything but `type(obj)`; a class that exists cannot come to do so."""
+    for base in cls.__mro__:
+        if "__class__" in base.__dict__:
+            return base is not object
+    return False
 
 
 @functools.cache

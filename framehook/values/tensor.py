@@ -100,6 +100,8 @@ class TensorValue(Value):
             assert self.source is not None
             return tr.lazy(self.example.__dict__[name], self.source.attr(name))
         raw = getattr(torch.Tensor, name, None)
+        if not callable(raw):
+            tr.class_attr(self.python_type(), name)  # user code may give all tensors one, or take it away
         if raw is None:
             if self.example is not None and name in ("__dict__", "__slots__"):
                 tr.graph_break("attribute", f"attribute '{name}' of a tensor")
