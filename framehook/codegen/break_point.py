@@ -207,7 +207,11 @@ class BreakPoint:
         builder.emit_instruction(inst, lambda index: jumped)
         if inst.opname in ENDINGS:
             return []
-        return [StackItem.VALUE] * (len(self.operands) + stack_effect(inst, False))
+        count = len(self.operands) + stack_effect(inst, False)
+        if inst.opname == "DICT_MERGE":
+            # What it leaves where it is may be the NULL of a call.
+            return [StackItem.NULL if name is None else StackItem.VALUE for name in self.operands[:count]]
+        return [StackItem.VALUE] * count
 
     def _jumped(self, jumped: Label) -> None:
         """The continuation at the instruction's jump target."""
@@ -234,6 +238,8 @@ class BreakPoint:
             if name is not None:
                 builder.store_fast(name)
                 self.native.add(name)
+            elif self.inst.opname == "DICT_MERGE":
+                builder.store_fast(".null")  # leaves the variable unbound
         self._unstack(len(self.items))
         self._return(index, [*self.items, *results], [*self.names, *names])
 

@@ -31,7 +31,13 @@ from framehook.values.getters import GetterValue
 from framehook.values.iterators import ComposedIterator, ConstantIterator, ListedIterator
 from framehook.values.mappings import DictIterator, DictValue, DictView, SetValue
 from framehook.values.numbers import DeferredNumber, is_deferred
-from framehook.values.objects import ExceptionValue, InstanceDictSnapshot, InstanceDictValue, ObjectValue
+from framehook.values.objects import (
+    ExceptionValue,
+    InstanceDictSnapshot,
+    InstanceDictValue,
+    ObjectValue,
+    native_exception,
+)
 from framehook.values.sequences import BuiltinMethod, ListValue, SequenceIterator, SliceValue, TupleValue
 from framehook.values.tensor import TensorValue
 
@@ -395,7 +401,6 @@ def _object(e: Emitter, value: ObjectValue) -> None:
     _attributes(e, value)
 
 
-@functools.cache
 def native_base(cls: type) -> type:
     """The nearest class of C code: its `__new__` makes the object."""
     return next(base for base in cls.__mro__ if not base.__flags__ & (1 << 9))  # Py_TPFLAGS_HEAPTYPE
@@ -474,12 +479,13 @@ def _partial(e: Emitter, value: ObjectValue) -> None:
 def _exception(e: Emitter, value: ExceptionValue) -> None:
     if id(value) in e.capture.births:
         raise NotRebuildable("an exception was raised and handled before it", value)
-    e.call(
-        value.cls.__new__,
-        functools.partial(_class, e, value.cls),
-        *(functools.partial(e.emit, item) for item in value.args),
-    )
+    # A `__new__` and an `__init__` in Python have run already.
+    native: Any = native_exception(value.cls)
+    e.call(native.__new__, functools.partial(_class, e, value.cls))
     e.remember(value)
+    load = functools.partial(e.builder.load_fast, e.memo[id(value)])
+    e.call(native.__init__, load, *(functools.partial(e.emit, item) for item in value.args))
+    e.builder.pop_top()
     for name, item in (("__context__", value.context), ("__cause__", value.cause)):
         if not (isinstance(item, ConstantValue) and item.value is None) or (
             name == "__cause__" and value.suppress_context

@@ -14,6 +14,7 @@ from typing import Any
 from framehook.guards.guard import Check
 from framehook.trace import operators, text_rules  # noqa: F401  (the rules of numbers and strings enter the table)
 from framehook.trace.c_calls import attribute_name, partial_parts
+from framehook.trace.capture import GraphBreak, Unsupported
 from framehook.trace.rules import RULES, Rule, positional, rule
 from framehook.values.base import (
     ConstantValue,
@@ -95,7 +96,19 @@ def _is_instance(tr: Any, value: Value, cls: type) -> bool:
         if real is not None and type(cls).__module__ in ("typing", "enum", "torch.nn.parameter"):
             return isinstance(real, cls)
         tr.graph_break("call", f"isinstance() of a class with its own __instancecheck__ ({cls.__qualname__})")
-    return issubclass(own, cls)
+    if issubclass(own, cls):
+        return True
+    if isinstance(value, ObjectValue) and claims_class(tr, own):
+        tr.graph_break("call", f"isinstance() of {value.describe()}, which has a __class__ of its own")
+    return False
+
+
+def claims_class(tr: Any, cls: type) -> bool:
+    """Whether code of a class answers what `__class__` its instances have."""
+    return (
+        tr.class_attr(cls, "__class__") is not vars(object)["__class__"]
+        or getattr(tr.class_attr(cls, "__getattribute__"), "__objclass__", None) is None
+    )
 
 
 def _is_abc(cls: type) -> bool:
@@ -149,11 +162,26 @@ def _super(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     if args:
         tr.graph_break("call", "super() with one argument")
     frame = tr.frame
-    name = frame.code.co_varnames[0]
-    owner = frame.locals.get(name)
+    code = frame.code
+    owner = None
+    if code.co_argcount:
+        name = code.co_varnames[0]
+        owner = frame.locals.get(name)
+        if owner is None and name in frame.cells:
+            owner = frame.cells[name].contents
     if owner is None:
-        owner = frame.cells[name].contents
-    cls = frame.cells["__class__"].contents.realize(tr)
+        if frame is tr.root:
+            # Generated code has arguments that the frame has not, where the native call would look.
+            place = GraphBreak("exception", "super() without arguments", "", tuple(tr.frames()))
+            raise Unsupported(place)
+        tr.throw(RuntimeError, "super(): arg[0] deleted" if code.co_argcount else "super(): no arguments")
+    if "__class__" not in code.co_freevars:
+        tr.throw(RuntimeError, "super(): __class__ cell not found")
+    cls = frame.cells["__class__"].contents
+    cls = None if cls is None else cls.realize(tr)
+    if not isinstance(cls, ClassValue):
+        tr.graph_break("exception", "super() without a class in its cell")
+        raise AssertionError
     return SuperValue(cls.fn, owner)
 
 
@@ -218,6 +246,9 @@ def _iter(tr: Any, value: Value) -> Value:
 @positional(1, 2)
 def _next(tr: Any, iterator: Value, *default: Value) -> Value:
     iterator = iterator.realize(tr)
+    method = tr.special_method(iterator, "__next__")
+    if method is not None and not default:
+        return tr.call(method, [], {})  # its StopIteration may have a value
     item = iterator.next(tr)
     if item is not None:
         return item

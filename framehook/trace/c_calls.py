@@ -58,11 +58,11 @@ def partial_parts(tr: Any, value: ObjectValue) -> tuple[list[Value], dict[str, V
 
 def see_through(tr: Any, obj: Any, source: Source) -> Value | None:
     """`compile` inside `compile` is inlined under the outer handle."""
-    if isinstance(obj, _C.CompiledCallable):
+    if issubclass(type(obj), _C.CompiledCallable):
         tr.guard(source, Check.IDENTITY, obj)
         wrapped = obj.fn
         return tr.wrap(wrapped, tr.absolute(wrapped, source))
-    if isinstance(obj, _C.DisabledCallable):
+    if issubclass(type(obj), _C.DisabledCallable):
         tr.guard(source, Check.IDENTITY, obj)
         return CallableValue(obj, tr.absolute(obj, source))
     return None
@@ -118,7 +118,7 @@ def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwarg
     owner = owner.realize(tr)
     if isinstance(owner, ExceptionValue):
         if name == "__init__":
-            owner.args = list(args)
+            owner.initialise(tr, args, kwargs)
             return none
     if isinstance(owner, ObjectValue):
         if name == "__setattr__" and len(args) == 2:

@@ -16,7 +16,7 @@ from framehook.source import Source
 from framehook.values.base import ConstantValue, Value, is_constant
 from framehook.values.classes import ClassValue
 from framehook.values.mappings import DictValue, SetValue
-from framehook.values.objects import MISSING, ExceptionValue, ObjectValue
+from framehook.values.objects import MISSING, ExceptionValue, ObjectValue, native_exception
 from framehook.values.sequences import ListValue, TupleValue, drain
 
 _IMMUTABLE_CLASS = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: nobody can change its attributes
@@ -32,14 +32,16 @@ class ClassLookup:
 
     def __init__(self, tr: Any) -> None:
         self.tr = tr
-        self._raw: dict[tuple[type, str], Any] = {}
-        self._values: dict[tuple[type, str], Value] = {}
+        # By id: a metaclass may define what the hash of a class is.
+        self._raw: dict[tuple[int, str], Any] = {}
+        self._values: dict[tuple[int, str], Value] = {}
 
     def raw(self, cls: type, name: str) -> Any:
         """The raw attribute along the MRO, or MISSING; guarded."""
-        key = (cls, name)
+        key = (id(cls), name)
         found = self._raw.get(key)
         if found is None:
+            self.tr.keep_alive.append(cls)
             found = MISSING
             for base in cls.__mro__:
                 namespace = base.__dict__
@@ -70,7 +72,7 @@ class ClassLookup:
 
     def value(self, cls: type, name: str) -> Value:
         """The raw attribute as a value; the caller knows that there is one."""
-        key = (cls, name)
+        key = (id(cls), name)
         value = self._values.get(key)
         if value is None:
             raw = self.raw(cls, name)
@@ -145,7 +147,9 @@ def make_instance(tr: Any, value: ClassValue, args: Sequence[Value], kwargs: dic
         if init is object.__init__:
             if (args or kwargs) and new is object.__new__:
                 tr.throw(TypeError, f"{cls.__name__}() takes no arguments")
-        elif not isinstance(instance, ExceptionValue):
+        elif isinstance(instance, ExceptionValue):
+            instance.initialise(tr, args, kwargs)
+        else:
             if instance.base is None or isinstance(instance.base, TupleValue):
                 if not isinstance(instance.base, TupleValue):
                     tr.graph_break("call", f"{value.describe()} is initialised by C code")
@@ -157,6 +161,10 @@ def make_instance(tr: Any, value: ClassValue, args: Sequence[Value], kwargs: dic
 def new_instance(tr: Any, cls: type, new: Any, args: Sequence[Value]) -> Value:
     """`new(cls, *args)` where `new` is the `__new__` of a builtin class."""
     if issubclass(cls, BaseException):
+        if native_exception(cls) is None:
+            tr.graph_break(
+                "exception", f"an exception of class {cls.__qualname__} keeps more than its arguments"
+            )
         return ExceptionValue(cls, list(args))
     if new is object.__new__:
         return ObjectValue(cls, None)

@@ -63,7 +63,7 @@ from framehook.values.functions import (
 )
 from framehook.values.iterators import ConstantIterator
 from framehook.values.mappings import DictValue, SetValue
-from framehook.values.objects import ExceptionValue, ObjectValue
+from framehook.values.objects import ExceptionValue, ObjectValue, native_exception
 from framehook.values.sequences import ListValue, SliceValue, TupleValue, drain
 from framehook.values.tensor import TensorValue
 
@@ -367,6 +367,8 @@ class SymbolicTracer:
 
     def throw(self, cls: type[BaseException], *args: Any) -> NoReturn:
         """See the protocol."""
+        if native_exception(cls) is None:
+            self.graph_break("exception", f"{cls.__name__} is raised, which keeps more than its arguments")
         values = [arg if isinstance(arg, Value) else self.from_plain(arg) for arg in args]
         raise ObservedException(ExceptionValue(cls, values))
 

@@ -45,7 +45,7 @@ _IDENTITY_TYPES: tuple[type, ...] = (
 def wrap(tr: Any, obj: Any, source: Source) -> Value:
     """Return the value for a real object at `source`; the same object gives the same value."""
     cls = type(obj)
-    if cls in CONSTANT_TYPES and is_constant(obj):
+    if type(cls) is type and cls in CONSTANT_TYPES and is_constant(obj):
         tr.guard(source, Check.EQUALS, obj)
         return ConstantValue(obj, source)
     known = tr.known.get(id(obj))
@@ -66,10 +66,11 @@ def wrap(tr: Any, obj: Any, source: Source) -> Value:
 
 
 def _make(tr: Any, obj: Any, cls: type, source: Source) -> Value:
-    maker = _MAKERS.get(cls)
+    maker = _MAKERS_BY_ID.get(id(cls))
     if maker is not None:
         return maker(tr, obj, source)
-    if isinstance(obj, torch.Tensor):
+    # By its class: `__class__` of the object may be a property.
+    if issubclass(cls, torch.Tensor):
         if cls in TENSOR_CLASSES:
             return _tensor(tr, obj, source)
         if changes_nothing(cls) and not obj.requires_grad:
@@ -78,18 +79,18 @@ def _make(tr: Any, obj: Any, cls: type, source: Source) -> Value:
             value.subclass = cls
             return value
         tr.graph_break("subclass", f"a tensor of class {cls.__name__} is not traced")
-    if isinstance(obj, type):
+    if issubclass(cls, type):
         return ClassValue(obj, _absolute(tr, obj, source))
-    if isinstance(obj, types.ModuleType):
+    if issubclass(cls, types.ModuleType):
         if id(object.__getattribute__(obj, "__dict__")) in tr.known:
             tr.graph_break("container", f"the __dict__ of module {obj.__name__} is also used as a dict")
         return ModuleObjectValue(obj, _absolute(tr, obj, source))
-    if isinstance(obj, _IDENTITY_TYPES) or cls.__module__ in ("torch._ops", "torch.jit._builtins"):
+    if issubclass(cls, _IDENTITY_TYPES) or cls.__module__ in ("torch._ops", "torch.jit._builtins"):
         return CallableValue(obj, _absolute(tr, obj, source))
     unwrapped = tr.see_through(obj, source)
     if unwrapped is not None:
         return unwrapped
-    if isinstance(obj, enum.Enum):
+    if issubclass(cls, enum.Enum):
         tr.guard(source, Check.IDENTITY, obj)
         return ObjectValue(cls, obj, tr.absolute(obj, source))
     tr.guard(source, Check.TYPE, cls)
@@ -120,12 +121,12 @@ def _absolute(tr: Any, obj: Any, source: Source) -> Source:
 
 def _builtin_part(tr: Any, obj: Any, cls: type, source: Source) -> Value | None:
     """What the builtin base class of an object stores."""
-    if isinstance(obj, dict):
+    if issubclass(cls, dict):
         return _dict_of(tr, obj, source, cls)
-    if isinstance(obj, list):
+    if issubclass(cls, list):
         items = list.__iter__(obj)
         return ListValue([tr.lazy(item, source.item(index)) for index, item in enumerate(items)], source)
-    if isinstance(obj, tuple):
+    if issubclass(cls, tuple):
         parts = tuple.__iter__(obj)
         return TupleValue([tr.lazy(item, source.item(index)) for index, item in enumerate(parts)], source)
     return None
@@ -165,14 +166,17 @@ def _tuple(tr: Any, obj: tuple[Any, ...], source: Source) -> Value:
 
 def _dict_of(tr: Any, obj: dict[Any, Any], source: Source, cls: type) -> DictValue:
     items: dict[Any, tuple[Value, Value]] = {}
-    for key, item in dict.items(obj):
+    # Past whatever a subclass defines.
+    base: type[dict[Any, Any]] = collections.OrderedDict if issubclass(cls, collections.OrderedDict) else dict
+    keys = tuple(base.keys(obj))
+    for key in keys:
         if is_constant(key):
-            items[key] = (ConstantValue(key), tr.lazy(item, source.item(key)))
+            items[key] = (ConstantValue(key), tr.lazy(dict.__getitem__(obj, key), source.item(key)))
         else:
             # Reached only by whoever looks at all keys, and that breaks.
             items["object", id(key)] = (ConstantValue(None), ConstantValue(None))
     value = DictValue(items, source, cls=cls)
-    value.original_keys = tuple(obj)
+    value.original_keys = keys
     return value
 
 
@@ -272,5 +276,8 @@ _MAKERS: dict[type, Wrapper] = {
     torch.Tensor: _tensor,
     torch.nn.Parameter: _tensor,
 }
+
+#: By id: a metaclass may define what the hash of a class is.
+_MAKERS_BY_ID = {id(cls): maker for cls, maker in _MAKERS.items()}
 
 __all__ = ["Tracer", "make_cell", "wrap"]

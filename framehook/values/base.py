@@ -384,6 +384,8 @@ CONSTANT_TYPES: set[type] = {
 def is_constant(obj: object) -> bool:
     """Whether an object may stand in generated code and be folded: immutable all the way down."""
     cls = type(obj)
+    if type(cls) is not type:
+        return False  # whose metaclass may define what the hash of a class is
     if cls in CONSTANT_TYPES:
         return True
     if cls is tuple or cls is frozenset:

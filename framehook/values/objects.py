@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import enum
 import functools
 import inspect
@@ -13,7 +14,13 @@ from framehook.guards.guard import Check
 from framehook.values.base import ConstantValue, ObservedException, Tracer, Value, to_constant
 from framehook.values.functions import BoundMethodValue
 from framehook.values.mappings import DictValue, hash_key
-from framehook.values.sequences import BuiltinContainer, BuiltinMethod, TupleValue, operator_methods
+from framehook.values.sequences import (
+    BuiltinContainer,
+    BuiltinMethod,
+    SequenceValue,
+    TupleValue,
+    operator_methods,
+)
 
 if TYPE_CHECKING:
     from framehook.source import Source
@@ -381,7 +388,6 @@ def hides_class(cls: type) -> bool:
     return False
 
 
-@functools.cache
 def has_instance_dict(cls: type) -> bool:
     """Whether instances of the class have a `__dict__`."""
     return cls.__dictoffset__ != 0
@@ -612,6 +618,37 @@ class ItemIterator(Value):
         return tr.get_item_until_stop(self.owner, ConstantValue(position))
 
 
+#: Exceptions of C code that store nothing but their arguments.
+_SIMPLE_EXCEPTIONS = {
+    id(cls)
+    for cls in vars(builtins).values()
+    if isinstance(cls, type)
+    and issubclass(cls, BaseException)
+    and not issubclass(
+        cls,
+        (
+            *(OSError, SyntaxError, ImportError, SystemExit, MemoryError, BaseExceptionGroup),
+            *(UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError),
+        ),
+    )
+}
+
+
+def native_exception(cls: type) -> type | None:
+    """The class of C code that makes and initialises exceptions of class `cls`, if it keeps only their arguments."""
+    native = [base for base in cls.__mro__ if not base.__flags__ & (1 << 9)]  # Py_TPFLAGS_HEAPTYPE
+    if any(id(base) not in _SIMPLE_EXCEPTIONS for base in native if base is not object):
+        return None
+    if StopIteration in native:
+        # It has a value as well, which it takes when it is initialised.
+        parts = [base for base in cls.__mro__ if base.__flags__ & (1 << 9)]
+        if native[0] is not StopIteration or any(
+            name in vars(part) for part in parts for name in ("__new__", "__init__")
+        ):
+            return None
+    return native[0]
+
+
 class ExceptionValue(ObjectValue):
     """An exception made inside the frame."""
 
@@ -623,6 +660,12 @@ class ExceptionValue(ObjectValue):
         self.cause: Value = ConstantValue(None)
         self.context: Value = ConstantValue(None)
         self.suppress_context = False
+
+    def initialise(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> None:
+        """The `__init__` of the class of C code."""
+        if kwargs:
+            tr.graph_break("exception", f"{self.describe()} is initialised with keyword arguments")
+        self.args = list(args)
 
     def find_attr(self, tr: Tracer, name: str) -> Value | None:
         if name == "args":
@@ -648,7 +691,11 @@ class ExceptionValue(ObjectValue):
 
     def generic_set_attr(self, tr: Tracer, name: str, value: Value) -> None:
         if name == "args":
-            self.args = list(value.realize(tr).items)  # type: ignore[attr-defined]
+            value = value.realize(tr)
+            if not isinstance(value, SequenceValue) or issubclass(self.cls, StopIteration):
+                tr.graph_break("exception", f"the arguments of {self.describe()} are set")
+            value.guard_length(tr)
+            self.args = list(value.items)
         elif name == "__cause__":
             self.cause = value
             self.suppress_context = True

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from framehook.trace.handlers.containers import check_mapping, spread
 from framehook.values.base import NULL
 from framehook.values.functions import NestedFunctionValue
 from framehook.values.mappings import DictValue
-from framehook.values.sequences import TupleValue, drain
+from framehook.values.sequences import TupleValue
 
 
 def _call(tr: Any, frame: Any, inst: Any) -> None:
@@ -32,12 +33,14 @@ def _call_function_ex(tr: Any, frame: Any, inst: Any) -> None:
     kwargs = {}
     if inst.arg & 1:
         mapping = DictValue()
-        mapping.update_from(tr, frame.pop())
+        given = frame.pop()
+        check_mapping(tr, given)
+        mapping.update_from(tr, given)
         for key, (_, value) in mapping.items.items():
             if type(key) is not str:
                 tr.graph_break("exception", "keywords must be strings")
             kwargs[key] = value
-    args = drain(tr, frame.pop())
+    args = spread(tr, frame.pop())
     second, first = frame.pop(), frame.pop()
     fn = second if first is NULL else first
     if first is not NULL and second is not NULL:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from framehook.values.base import ConstantValue, to_constant
+from framehook.values.base import ConstantValue, ObservedException, to_constant
 from framehook.values.mappings import DictValue, SetValue, hash_key
+from framehook.values.objects import MISSING, ObjectValue
 from framehook.values.sequences import ListValue, SequenceValue, TupleValue, drain
 
 
@@ -57,9 +58,37 @@ def _map_add(tr: Any, frame: Any, inst: Any) -> None:
     _target(tr, frame, inst).set_item(tr, key, value)
 
 
+def spread(tr: Any, value: Any) -> list[Any]:
+    """All elements of an iterable where an instruction of its own words the error for what is none."""
+    value = value.realize(tr)
+    if isinstance(value, SequenceValue):
+        return drain(tr, value)
+    return drain(tr, _iterator(tr, value))
+
+
+def _iterator(tr: Any, value: Any) -> Any:
+    try:
+        return tr.iterate(value)
+    except ObservedException:
+        tr.graph_break("exception", f"{value.describe()} is not iterable")
+
+
+def check_mapping(tr: Any, value: Any) -> None:
+    """Break at what `**` does not take: the native instruction words the TypeError."""
+    value = value.realize(tr)
+    if isinstance(value, DictValue):
+        return
+    if isinstance(value, ObjectValue):
+        is_mapping = tr.class_attr(value.cls, "keys") is not MISSING
+    else:
+        is_mapping = hasattr(value.python_type(), "keys")
+    if not is_mapping:
+        tr.graph_break("exception", f"{value.describe()} is no mapping")
+
+
 def _list_extend(tr: Any, frame: Any, inst: Any) -> None:
     iterable = frame.pop()
-    _target(tr, frame, inst).call_method(tr, "extend", [ListValue(drain(tr, iterable))], {})
+    _target(tr, frame, inst).call_method(tr, "extend", [ListValue(spread(tr, iterable))], {})
 
 
 def _set_update(tr: Any, frame: Any, inst: Any) -> None:
@@ -69,6 +98,7 @@ def _set_update(tr: Any, frame: Any, inst: Any) -> None:
 
 def _dict_update(tr: Any, frame: Any, inst: Any) -> None:
     other = frame.pop()
+    check_mapping(tr, other)
     _target(tr, frame, inst).update_from(tr, other)
 
 
@@ -76,6 +106,7 @@ def _dict_merge(tr: Any, frame: Any, inst: Any) -> None:
     other = frame.pop().realize(tr)
     target = _target(tr, frame, inst)
     mapping = DictValue()
+    check_mapping(tr, other)
     mapping.update_from(tr, other)
     for known, (key, value) in mapping.items.items():
         if type(known) is not str or known in target.items:
@@ -95,7 +126,7 @@ def unpack(tr: Any, value: Any, count: int) -> list[Any]:
     if isinstance(value, SequenceValue):
         items = drain(tr, value)
     else:
-        iterator = tr.iterate(value)
+        iterator = _iterator(tr, value)
         items = []
         while len(items) <= count and (item := iterator.next(tr)) is not None:
             items.append(item)
@@ -108,7 +139,7 @@ def unpack(tr: Any, value: Any, count: int) -> list[Any]:
 
 def _unpack_ex(tr: Any, frame: Any, inst: Any) -> None:
     before, after = inst.arg & 0xFF, inst.arg >> 8
-    items = drain(tr, frame.pop())
+    items = spread(tr, frame.pop())
     if len(items) < before + after:
         tr.throw(
             ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(items)})"

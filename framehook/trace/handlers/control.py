@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from framehook.trace import operators
-from framehook.values.base import ConstantValue
+from framehook.values.base import ConstantValue, ObservedException
 from framehook.values.functions import GeneratorValue
 
 
@@ -83,11 +83,20 @@ def _send(tr: Any, frame: Any, inst: Any) -> None:
         item = tr.send(receiver, sent)
         result = receiver.frame.result if item is None else None
     else:
-        if not (isinstance(plain, ConstantValue) and plain.value is None):
-            item = tr.call(receiver.get_attr(tr, "send"), [sent], {})
-        else:
-            item = receiver.next(tr)
+        method = tr.special_method(receiver, "__next__")
         result = None
+        try:
+            if not (isinstance(plain, ConstantValue) and plain.value is None):
+                item = tr.call(receiver.get_attr(tr, "send"), [sent], {})
+            elif method is not None:
+                item = tr.call(method, [], {})
+            else:
+                item = receiver.next(tr)
+        except ObservedException as observed:
+            if not issubclass(observed.value.python_type(), StopIteration):
+                raise
+            item = None
+            result = observed.value.realize(tr).get_attr(tr, "value")
     if item is not None:
         frame.push(item)
         return

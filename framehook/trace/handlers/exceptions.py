@@ -53,6 +53,9 @@ def _raise_varargs(tr: Any, frame: Any, inst: Any) -> None:
     exception = tr.as_exception(frame.pop())
     if cause is not None:
         is_none = isinstance(cause, ConstantValue) and cause.value is None
+        given = cause.fn if isinstance(cause, ClassValue) else cause.python_type()
+        if not is_none and not issubclass(given, BaseException):
+            tr.graph_break("exception", f"{cause.describe()} is the cause of an exception")
         value = cause if is_none else tr.as_exception(cause)
         if not isinstance(exception, ExceptionValue):
             tr.graph_break("exception", "an exception from outside is raised with a cause")
