@@ -18,6 +18,8 @@ from typing import Any
 import torch
 
 from framehook import _C, backends, codegen, events, policy, torch_compat, trace
+from framehook.backends import results
+from framehook.backends.foreign import ForeignCompiler
 from framehook.config import config
 from framehook.errors import BackendError, CodeLocation, GraphBreakError
 from framehook.guards import lowering, words
@@ -40,6 +42,9 @@ def compile_frame(handle: Handle, record: _C.FrameRecord) -> _C.Entry | None:
         GraphBreakError: with `fullgraph=True`, when the frame cannot become one graph.
         BackendError: when the backend fails.
     """
+    if not _C.StateSnapshot().is_plain and not torch_compat.is_only_device_modes():
+        # The user's modes and hooks would see what tracing does; and each fresh mode object would be a recompile.
+        return None
     state = policy.state_of(handle, record)
     handle.misses[state.place] += 1
     if not _take_turn(handle):
@@ -163,7 +168,7 @@ def _too_small(handle: Handle, capture: trace.Capture) -> str:
     return f"{count} operation{'' if count == 1 else 's'} (min_graph_ops is {handle.options.min_graph_ops})"
 
 
-def _run_backend(handle: Handle, capture: trace.Capture) -> _C.GraphCallable | None:
+def _run_backend(handle: Handle, capture: trace.Capture) -> Callable[[list[Any]], Any] | None:
     """Compile the graph, if there is one; what the backend assumed about its inputs is added to the guards."""
     graph = capture.graph
     if graph is None:
@@ -175,6 +180,8 @@ def _run_backend(handle: Handle, capture: trace.Capture) -> _C.GraphCallable | N
         backends.GraphInput(each.name, each.example, each.fake, each.is_static, each.source.name())
         for each in capture.inputs
     ]
+    undo = backends.undo_for(graph, inputs, _changed_places(capture))  # the backend may change the graph
+    outputs = len(graph.graph.output_node().args[0])
     compiled = backends.compile_graph(compiler, graph, inputs, capture.builder.mode)
     capture.eager_graph = compiled.eager_reason
     sources = {each.source.name(): each.source for each in capture.inputs}
@@ -183,7 +190,22 @@ def _run_backend(handle: Handle, capture: trace.Capture) -> _C.GraphCallable | N
     run = compiled.callable
     if capture.builder.state_setters:
         run = _leaving_state(run, torch.autocast_increment_nesting in capture.builder.state_setters)
-    return _C.GraphCallable(run, compiled.is_boxed, capture.mutates_inputs, compiler.name)
+    if undo is not None:
+        run = undo.wrap(run, compiled.is_boxed)
+    is_final = capture.mutates_inputs and (undo is None or not undo.undoes_changes)
+
+    def make_call(fn: Callable[..., Any], is_boxed: bool) -> _C.GraphCallable:
+        return _C.GraphCallable(fn, is_boxed, is_final, compiler.name)
+
+    if not isinstance(compiler, ForeignCompiler):
+        return make_call(run, compiled.is_boxed)
+    return results.check_first_result(make_call, run, compiled.is_boxed, compiler.name, graph, outputs)
+
+
+def _changed_places(capture: trace.Capture) -> list[int]:
+    """The places of the inputs that the graph changes."""
+    changed = {id(each) for each in capture.builder.mutates_inputs()}
+    return [place for place, each in enumerate(capture.inputs) if id(each) in changed]
 
 
 def _leaving_state(run: Callable[..., Any], is_nesting: bool) -> Callable[..., Any]:
@@ -282,9 +304,10 @@ def _first_imports() -> None:
 def _failures(entries: Sequence[_C.Entry], record: _C.FrameRecord) -> tuple[str, ...]:
     """For each entry the guard that failed, in words."""
     return tuple(
-        words.failure(entry.guards, entry.payload.guards, record)
+        words.failure(entry.guards, notes.guards, record)
         for entry in entries
-        if entry.guards is not None
+        # An entry may become invalid meanwhile; it then has neither.
+        if entry.guards is not None and (notes := entry.payload) is not None
     )
 
 

@@ -32,6 +32,10 @@ _OURS = os.path.dirname(__file__) + os.sep
 _MODULE_CALLS = frozenset({"forward", "_call_impl", "_wrapped_call_impl"})
 
 
+#: Methods that look at each operation: they run between operations, for another object each time.
+_OBSERVERS = frozenset({"__torch_function__", "__torch_dispatch__"})
+
+
 def is_candidate(code: CodeType) -> bool:
     """Whether frames of `code` may be compiled on their own.
 
@@ -39,6 +43,8 @@ def is_candidate(code: CodeType) -> bool:
     module bodies are not, nor are torch's internals, the standard library and framehook itself: what they call may be.
     """
     if code.co_flags & _SUSPENDS or not code.co_flags & inspect.CO_OPTIMIZED:
+        return False
+    if code.co_name in _OBSERVERS:
         return False
     filename = code.co_filename
     if filename.startswith(_TORCH):
@@ -69,7 +75,8 @@ def state_of(handle: Handle, record: _C.FrameRecord) -> CodeState:
     """What the handle remembers of the frame's code; calls of modules are told apart by the module's class."""
     slots = record.slots
     discriminator: Hashable = None
-    if slots and isinstance(slots[0], torch.nn.Module):
+    # By the type itself: `isinstance` asks `__class__`, which may be code of the user's.
+    if slots and issubclass(type(slots[0]), torch.nn.Module):
         # A reference would keep the class; two classes at one address in turn share limits, no more.
         discriminator = id(type(slots[0]))
     return handle.state(record.code, discriminator)

@@ -692,26 +692,6 @@ def is_backward_failure(error: BaseException) -> bool:
     )
 
 
-def is_operation_failure(error: BaseException) -> bool:
-    """Whether an operation raised while AOTAutograd traced the graph with fake tensors.
-
-    It was raised below `torch/_functorch`, and not in a compiler that AOTAutograd called: Inductor, or one of
-    somebody else, whose failures are their own.  Checked: 2.13.0.
-    """
-    if type(error) not in (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
-        return False
-    traced = error.__traceback__
-    is_below = False
-    while traced is not None:
-        filename = traced.tb_frame.f_code.co_filename.replace("\\", "/")
-        if "torch/_functorch/" in filename:
-            is_below = True
-        elif "torch/_inductor/" in filename or "/torch/" not in filename and filename[:1] != "<":
-            is_below = False
-        traced = traced.tb_next
-    return is_below
-
-
 def is_skip_request(error: BaseException) -> bool:
     """Whether a backend asked to run this graph eagerly: `torch._dynamo.exc.SkipFrame`.
 

@@ -11,10 +11,11 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from framehook import torch_compat
-from framehook.backends.failures import run_again_on_failure
+from framehook.backends.failures import is_operation_failure, run_again_on_failure
 from framehook.backends.graph import CompiledGraph, Compiler, GraphInput
 from framehook.backends.registry import get, register, resolve
 from framehook.backends.registry import list_backends as list
+from framehook.backends.undo import undo_for
 from framehook.errors import BackendError
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "list",
     "register",
     "resolve",
+    "undo_for",
 ]
 
 
@@ -78,6 +80,9 @@ def compile_graph(
     except Exception as error:
         if compiler.uses_autograd_tracing and torch_compat.is_backward_failure(error):
             return _as_it_is(gm, "its backward cannot be traced")
+        if compiler.uses_autograd_tracing and is_operation_failure(error):
+            # Eager raises it too, or knows better; either way the user gets what eager gives.
+            return _as_it_is(gm, f"an operation failed in tracing: {type(error).__name__}: {error}")
         raise BackendError(f"{type(error).__name__}: {error}", compiler.name, gm) from error
 
 

@@ -1,4 +1,4 @@
-"""Graphs that fail while they run: what eager would have changed before its exception, and eager's exception."""
+"""Graphs that fail, compiled or running: what eager would have changed before its exception, and eager's exception."""
 
 from __future__ import annotations
 
@@ -31,3 +31,23 @@ def run_again_on_failure(compiled: CompiledGraph, gm: torch.fx.GraphModule) -> C
         return torch_compat.plain_forward(gm)(*kept)
 
     return compiled._replace(callable=run_or_run_again, is_boxed=True)
+
+
+def is_operation_failure(error: BaseException) -> bool:
+    """Whether an operation raised while AOTAutograd traced the graph with fake tensors.
+
+    It was raised below `torch/_functorch`, and not in a compiler that AOTAutograd called: Inductor, or one of
+    somebody else, whose failures are their own.  Checked: 2.13.0.
+    """
+    if type(error) not in (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
+        return False
+    traced = error.__traceback__
+    is_below = False
+    while traced is not None:
+        filename = traced.tb_frame.f_code.co_filename.replace("\\", "/")
+        if "torch/_functorch/" in filename:
+            is_below = True
+        elif "torch/_inductor/" in filename or ("/torch/" not in filename and filename[:1] != "<"):
+            is_below = False
+        traced = traced.tb_next
+    return is_below
