@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import enum
 import os
 import reprlib
+from collections import deque
 from collections.abc import Callable, Sequence
-from types import CodeType, FunctionType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    CodeType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodWrapperType,
+    ModuleType,
+    WrapperDescriptorType,
+)
 from typing import Any, Protocol
+
+import torch
 
 from framehook import _C
 from framehook.guards.guard import Check, Guard, GuardSet, TensorSpec, WeakIdentity
@@ -30,7 +43,16 @@ _PLAIN_TYPES = (
     range,
 )
 
-_short = reprlib.Repr()
+#: Integers of more bits are told by their size: Python refuses to write some of them (`sys.set_int_max_str_digits`).
+_MOST_BITS = 512
+
+
+class _Short(reprlib.Repr):
+    def repr_int(self, x: int, level: int) -> str:
+        return repr(x) if x.bit_length() <= _MOST_BITS else f"an int of {x.bit_length()} bits"
+
+
+_short = _Short()
 _short.maxstring = _short.maxother = 80
 _short.maxtuple = _short.maxlist = 12
 
@@ -60,34 +82,74 @@ def line_of(location: tuple[CodeType, int] | None) -> str:
 
 
 def value(obj: object) -> str:
-    """A value as people should see it; runs no `__repr__` of user classes."""
-    if isinstance(obj, LookupError):
+    """A value as people should see it; runs no code of user classes, and raises nothing."""
+    # By the type itself: `isinstance` asks `__class__`, which may be a property of the user's.
+    cls = type(obj)
+    if cls is LookupError:  # of the guard program
         return str(obj)
     if isinstance(obj, WeakIdentity):
         held = obj.get()
         return "an object that has died" if held is None and obj.address != id(None) else value(held)
-    if isinstance(obj, type):
-        return obj.__qualname__
+    if issubclass(cls, type):
+        return _type_name(obj)
     if isinstance(obj, FunctionType):
         return f"function {obj.__qualname__}"
-    if isinstance(obj, ModuleType):
-        return f"module {obj.__name__}"
-    if type(obj) in _PLAIN_TYPES:
-        return _short.repr(obj) if _is_harmless(obj) else f"a {type(obj).__name__} of {len(obj)}"  # type: ignore[arg-type]
-    if type(obj).__module__ == "torch" and type(obj).__qualname__ in ("dtype", "device", "layout", "Size"):
+    if cls is ModuleType:
+        return f"module {vars(obj).get('__name__', '?')}"
+    if cls in _PLAIN_TYPES:
+        return _plain(obj)
+    if cls in _TORCH_CONSTANTS:
         return str(obj)
-    if isinstance(getattr(type(obj), "__members__", None), dict | os.PathLike) or hasattr(
-        type(obj), "_member_map_"
-    ):
-        return f"{type(obj).__qualname__}.{getattr(obj, '_name_', '?')}"
-    name = getattr(obj, "__qualname__", None) if callable(obj) and not isinstance(obj, type) else None
-    return name if isinstance(name, str) else f"{type(obj).__qualname__} object at {id(obj):#x}"
+    if type(cls) is enum.EnumType:
+        return f"{_type_name(cls)}.{_instance_dict(obj).get('_name_', '?')}"
+    if cls in _CALLABLES:
+        name = getattr(obj, "__qualname__", None)
+        if isinstance(name, str):
+            return name
+    return f"{_type_name(cls)} object at {id(obj):#x}"
+
+
+_TORCH_CONSTANTS = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
+#: Methods are not among them: their `__qualname__` is that of the callable behind them.
+_CALLABLES = (
+    BuiltinFunctionType,
+    MethodDescriptorType,
+    WrapperDescriptorType,
+    MethodWrapperType,
+    ClassMethodDescriptorType,
+)
+
+
+def _type_name(cls: Any) -> str:
+    # A metaclass may have a `__qualname__` of its own.
+    name = type.__dict__["__qualname__"].__get__(cls)
+    return name if isinstance(name, str) else "?"
+
+
+def _instance_dict(obj: object) -> dict[str, Any]:
+    try:
+        found = object.__getattribute__(obj, "__dict__")
+    except AttributeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _plain(obj: Any) -> str:
+    if not _is_harmless(obj):
+        return f"a {type(obj).__name__} of {len(obj)}" if hasattr(obj, "__len__") else f"a {type(obj).__name__}"
+    try:
+        return _short.repr(obj)
+    except Exception:
+        # Integers in a range or slice that are too long to write.
+        return f"a {type(obj).__name__}"
 
 
 def _is_harmless(obj: object, depth: int = 4) -> bool:
     """Whether `repr` of this value runs no code of user classes."""
     if depth == 0 or type(obj) not in _PLAIN_TYPES:
         return False
+    if isinstance(obj, slice):
+        return all(_is_harmless(part, depth - 1) for part in (obj.start, obj.stop, obj.step))
     if isinstance(obj, dict):
         return all(_is_harmless(k, depth - 1) and _is_harmless(v, depth - 1) for k, v in obj.items())
     if isinstance(obj, tuple | list | set | frozenset):
@@ -163,7 +225,15 @@ def _variable(text: str | None) -> str:
 
 def say(guard: Guard) -> str:
     """One guard in words, with its place in user code: `type of L['x'] is Linear (train.py:41)`."""
-    return _located(_SAYINGS[guard.check](guard), guard)
+    try:
+        return _located(_SAYINGS[guard.check](guard), guard)
+    except Exception as error:
+        return _wordless(guard, error)
+
+
+def _wordless(guard: Guard, error: Exception) -> str:
+    # Words are for people; a call is never to fail for want of them.
+    return f"a guard of kind {guard.check.name} (no words for it: {type(error).__name__})"
 
 
 def _located(text: str, guard: Guard) -> str:
@@ -192,8 +262,8 @@ def _expected(subject: str, expected: object, got: object) -> str:
 
 def _tensor_failure(guard: Guard, got: Any) -> str:
     spec, place = guard.constant, _place(guard)
-    if isinstance(got, LookupError) or type(got) is not spec.cls.get():
-        return _expected(f"type of {place}", spec.cls, got if isinstance(got, LookupError) else type(got))
+    if type(got) is LookupError or type(got) is not spec.cls.get():
+        return _expected(f"type of {place}", spec.cls, got if type(got) is LookupError else type(got))
     for name, expected, found in (
         ("dtype", spec.dtype, got.dtype),
         ("device", spec.device, got.device),
@@ -221,13 +291,18 @@ def _state_failure(guard: Guard, got: Any) -> str:
     return "; ".join(_expected(name, before, now) for name, before, now in got)
 
 
+_SIZED: tuple[Any, ...] = (tuple, list, dict, set, frozenset, str, bytes, range, deque)
+
+
 def _length_failure(guard: Guard, got: Any) -> str:
-    found = got if isinstance(got, LookupError) or not hasattr(type(got), "__len__") else len(got)
+    # The built-in's own length: that of a subclass is code of the user's.
+    base = next((cls for cls in _SIZED if issubclass(type(got), cls)), None)
+    found = got if base is None else base.__len__(got)
     return _expected(f"length of {_place(guard)}", guard.constant, found)
 
 
 def _keys_failure(guard: Guard, got: Any) -> str:
-    found = list(got) if isinstance(got, dict) else got
+    found = list(dict.keys(got)) if issubclass(type(got), dict) else got
     return _expected(f"keys of {_place(guard)}", list(guard.constant), found)
 
 
@@ -240,7 +315,7 @@ def _environment_failure(guard: Guard, got: Any) -> str:
 
 _FAILURES: dict[Check, Callable[[Guard, Any], str]] = {
     Check.TYPE: lambda g, got: _expected(
-        f"type of {_place(g)}", g.constant, got if isinstance(got, LookupError) else type(got)
+        f"type of {_place(g)}", g.constant, got if type(got) is LookupError else type(got)
     ),
     Check.NOT_NONE: lambda g, got: f"{_place(g)}: expected anything but None, got {value(got)}",
     Check.LENGTH: _length_failure,
@@ -277,8 +352,11 @@ def say_failure(guard: Guard, got: object) -> str:
         got: what `GuardProgram.failure` found: the value, or a LookupError that says why there is none.
     """
     by_check = _FAILURES.get(guard.check)
-    text = by_check(guard, got) if by_check is not None else _expected(_place(guard), guard.constant, got)
-    return _located(text, guard)
+    try:
+        text = by_check(guard, got) if by_check is not None else _expected(_place(guard), guard.constant, got)
+        return _located(text, guard)
+    except Exception as error:
+        return _wordless(guard, error)
 
 
 def failure(program: _C.GuardProgram, guards: Sequence[Guard], record: Record) -> str:
