@@ -295,6 +295,9 @@ def _first_imports() -> None:
     global _imported
     if not _imported:
         torch_compat.make_fake_mode()
+        # An import of torch's leaves a cycle with its frame, and so with all frames up to the user's.  Everything
+        # since collection was paused is young.
+        gc.collect(0)
         _imported = True
 
 

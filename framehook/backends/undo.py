@@ -152,4 +152,5 @@ def _nodes_in(arguments: Any) -> list[torch.fx.Node]:
 
 
 def _generators(node: torch.fx.Node) -> list[torch.Generator]:
-    return [each for each in (*node.args, *node.kwargs.values()) if isinstance(each, torch.Generator)]
+    given: tuple[Any, ...] = (*node.args, *node.kwargs.values())
+    return [each for each in given if isinstance(each, torch.Generator)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -248,3 +250,22 @@ def test_kind_of_function(fn: Any) -> None:
     compiled = framehook.compile(fn, backend="eager")
     assert [ask(compiled) for ask in QUESTIONS] == [ask(fn) for ask in QUESTIONS]
     assert inspect.signature(compiled) == inspect.signature(fn)
+
+
+# -- lifetimes ---------------------------------------------------------------------------------------------------
+
+FIRST_COMPILE = """
+import gc, weakref
+import torch, framehook
+gc.disable()
+def run():
+    module = torch.nn.Linear(3, 3)
+    framehook.compile(module, backend="eager")(torch.ones(2, 3))
+    return weakref.ref(module)
+assert run()() is None, "the module is still alive"
+"""
+
+
+def test_first_compile_of_a_process_keeps_nothing_alive() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_COMPILE], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
