@@ -163,7 +163,7 @@ def _super(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         tr.graph_break("call", "super() with one argument")
     frame = tr.frame
     code = frame.code
-    owner = None
+    owner: Any = None
     if code.co_argcount:
         name = code.co_varnames[0]
         owner = frame.locals.get(name)

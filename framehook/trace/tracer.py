@@ -367,7 +367,7 @@ class SymbolicTracer:
 
     def throw(self, cls: type[BaseException], *args: Any) -> NoReturn:
         """See the protocol."""
-        if native_exception(cls) is None:
+        if native_exception(cls) is not cls:
             self.graph_break("exception", f"{cls.__name__} is raised, which keeps more than its arguments")
         values = [arg if isinstance(arg, Value) else self.from_plain(arg) for arg in args]
         raise ObservedException(ExceptionValue(cls, values))
