@@ -129,7 +129,9 @@ def _is_random(node: torch.fx.Node) -> bool:
         arguments = dict(enumerate(node.args)) | node.kwargs
         return arguments.get("training", arguments.get("train", arguments.get(2))) is not False
     if _RANDOM_BY_PROBABILITY.search(name):
-        return any(isinstance(each, float) and each > 0 for each in (*node.args, *node.kwargs.values()))
+        return node.kwargs.get("training") is not False and any(
+            isinstance(each, float) and each > 0 for each in (*node.args, *node.kwargs.values())
+        )
     return _is_foreign(node) or _RANDOM.search(name) is not None
 
 
