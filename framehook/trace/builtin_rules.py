@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import abc
 import collections
 import functools
 import inspect
 import itertools
 import operator
+import sys
 import types
+import typing
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +18,7 @@ from framehook.guards.guard import Check
 from framehook.trace import operators, text_rules  # noqa: F401  (the rules of numbers and strings enter the table)
 from framehook.trace.c_calls import attribute_name, partial_parts
 from framehook.trace.capture import GraphBreak, Unsupported
+from framehook.trace.classes import is_mutable_class
 from framehook.trace.rules import RULES, Rule, positional, rule
 from framehook.values.base import (
     ConstantValue,
@@ -32,7 +36,7 @@ from framehook.values.functions import (
 from framehook.values.iterators import MAKERS, ConstantIterator, ListedIterator, make_chain_of
 from framehook.values.mappings import DictValue, SetValue, hash_key
 from framehook.values.numbers import is_deferred
-from framehook.values.objects import MISSING, ExceptionValue, ObjectValue
+from framehook.values.objects import MISSING, ExceptionValue, ObjectValue, hides_class
 from framehook.values.sequences import (
     ListValue,
     SequenceValue,
@@ -86,33 +90,102 @@ def _is_instance(tr: Any, value: Value, cls: type) -> bool:
                 cls.__module__.startswith("torch") and isinstance(sample, cls) and cls.__name__ != "Parameter"
             )
         return isinstance(sample, cls) if value.example is not None else issubclass(own, cls)
-    check = getattr(type(cls), "__instancecheck__", None)
-    if isinstance(check, types.FunctionType) and own is not cls and not _is_abc(cls):
-        if isinstance(value, (ConstantValue, SequenceValue, DictValue, SetValue)):
-            return issubclass(own, cls)
-        if _is_torch_meta(cls):
-            return issubclass(own, cls)
-        real = getattr(value, "obj", None)
-        if real is not None and type(cls).__module__ in ("typing", "enum", "torch.nn.parameter"):
-            return isinstance(real, cls)
-        tr.graph_break("call", f"isinstance() of a class with its own __instancecheck__ ({cls.__qualname__})")
-    if issubclass(own, cls):
+    if own is cls:
         return True
+    meta = type(cls)
+    _guard_metaclass(tr, meta, "__instancecheck__")
+    check = getattr(meta, "__instancecheck__", None)
+    if not isinstance(check, types.FunctionType) and cls in own.__mro__:
+        return _is_subclass(tr, own, cls)  # nobody asks the object for its __class__
     if isinstance(value, ObjectValue) and claims_class(tr, own):
         tr.graph_break("call", f"isinstance() of {value.describe()}, which has a __class__ of its own")
-    return False
+    if not isinstance(check, types.FunctionType) or check is abc.ABCMeta.__instancecheck__:
+        return _is_subclass(tr, own, cls)
+    if meta is _PROTOCOL_META:
+        if cls not in own.__mro__ and is_mutable_class(own):
+            tr.graph_break("call", f"isinstance() of {value.describe()} and a protocol ({cls.__qualname__})")
+        return _is_subclass(tr, own, cls)
+    if _is_torch_meta(cls):
+        return issubclass(own, cls)
+    real = getattr(value, "obj", None)
+    if real is not None and meta.__module__ in ("typing", "enum"):
+        return isinstance(real, cls)
+    tr.graph_break("call", f"isinstance() of a class with its own __instancecheck__ ({cls.__qualname__})")
+    raise AssertionError
 
 
 def claims_class(tr: Any, cls: type) -> bool:
     """Whether code of a class answers what `__class__` its instances have."""
-    return (
-        tr.class_attr(cls, "__class__") is not vars(object)["__class__"]
-        or getattr(tr.class_attr(cls, "__getattribute__"), "__objclass__", None) is None
-    )
+    if hides_class(cls):
+        return True
+    return getattr(tr.class_attr(cls, "__getattribute__"), "__objclass__", None) is None
 
 
-def _is_abc(cls: type) -> bool:
-    return type(cls).__module__ == "abc" or type(cls).__name__ in ("ABCMeta", "_ProtocolMeta", "EnumType")
+_PROTOCOL_META: Any = type(typing.Protocol)
+
+
+def _guard_metaclass(tr: Any, meta: type, name: str) -> None:
+    """User code may give its metaclass a check of its own."""
+    if is_mutable_class(meta) and not _is_library(meta):
+        tr.class_attr(meta, name)
+
+
+def _is_library(cls: type) -> bool:
+    """Whether a class of the standard library or of torch, whose ways nobody changes while a program runs."""
+    root = cls.__module__.partition(".")[0]
+    return root == "torch" or (root in sys.stdlib_module_names and root != "__main__")
+
+
+def _guard_bases(tr: Any, cls: type) -> None:
+    """`cls.__bases__` can be assigned."""
+    if is_mutable_class(cls) and not _is_library(cls):
+        tr.guard(tr.absolute(cls, None).member("__mro__"), Check.IDENTITY, cls.__mro__)
+
+
+def _is_subclass(tr: Any, own: type, cls: type) -> bool:
+    """`issubclass(own, cls)`, guarded where that can change."""
+    meta = type(cls)
+    _guard_metaclass(tr, meta, "__subclasscheck__")
+    check = getattr(meta, "__subclasscheck__", None)
+    if not isinstance(check, types.FunctionType):
+        _guard_bases(tr, own)
+        return issubclass(own, cls)
+    if check is not abc.ABCMeta.__subclasscheck__:
+        if meta is not _PROTOCOL_META and not _is_torch_meta(cls):
+            tr.graph_break("call", f"a class with its own __subclasscheck__ ({cls.__qualname__})")
+    else:
+        hook = tr.class_attr(cls, "__subclasshook__") if not _is_library(cls) else None
+        if isinstance(getattr(hook, "__func__", None), types.FunctionType) and not (
+            meta is _PROTOCOL_META or hook.__func__.__module__ in sys.stdlib_module_names
+        ):
+            tr.graph_break("call", f"a class with its own __subclasshook__ ({cls.__qualname__})")
+    try:
+        answer = issubclass(own, cls)
+    except TypeError as error:
+        tr.graph_break("exception", f"issubclass(): {error}")
+    if answer and cls in own.__mro__:
+        _guard_bases(tr, own)
+        return True
+    if _is_library(cls):
+        if not is_mutable_class(own) or _is_library(own):
+            return answer
+        if answer and any(
+            issubclass(base, cls) for base in own.__mro__ if base is not object and not is_mutable_class(base)
+        ):
+            _guard_bases(tr, own)
+            return True
+    # Whether the one is registered with the other, or has what the other asks for, can change.
+    predicate = _still_subclass if answer else _still_no_subclass
+    tr.guard(None, Check.PREDICATE, (predicate, (tr.absolute(own, None), tr.absolute(cls, None))))
+    return answer
+
+
+def _still_subclass(own: type, cls: type) -> bool:
+    return issubclass(own, cls)
+
+
+def _still_no_subclass(own: type, cls: type) -> bool:
+    return not issubclass(own, cls)
 
 
 def _is_torch_meta(cls: type) -> bool:
@@ -132,7 +205,7 @@ def _issubclass(tr: Any, cls: Value, classes: Value) -> bool:
     if not isinstance(cls, ClassValue):
         tr.throw(TypeError, "issubclass() arg 1 must be a class")
         raise AssertionError
-    return any(issubclass(cls.fn, other) for other in _classes(tr, classes))
+    return any(_is_subclass(tr, cls.fn, other) for other in _classes(tr, classes))
 
 
 @rule(type)

@@ -74,6 +74,11 @@ class ClassValue(CallableValue):
         cls = self.fn
         if name in ("__name__", "__qualname__", "__module__"):
             return ConstantValue(getattr(cls, name))
+        if name in ("__mro__", "__bases__") and not cls.__flags__ & (1 << 8):  # Py_TPFLAGS_IMMUTABLETYPE
+            assert self.source is not None
+            tr.guard(self.source.member(name), Check.IDENTITY, getattr(cls, name))
+        if name == "__bases__":
+            return tr.from_plain(tuple(tr.constant_object(base) for base in cls.__bases__))
         if name == "__mro__":
             return tr.from_plain(tuple(tr.constant_object(base) for base in cls.__mro__))
         if name == "__class__":
@@ -86,7 +91,7 @@ class ClassValue(CallableValue):
             if meta is not MISSING:
                 return self._bind_meta(tr, meta, name)
             if hasattr(type, name):
-                if name in ("mro", "__subclasses__"):
+                if name in ("mro", "__subclasses__") or not callable(getattr(type, name)):
                     tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
                 return BuiltinMethod(self, name)
             if tr.class_attr(type(cls), "__getattr__") is not MISSING:

@@ -77,15 +77,15 @@ def own_global_deleted_then_read_as_attribute() -> Row:
 
 @row
 def new_global_read_as_attribute() -> Row:
-    m = _module(
-        "def fn(x, m):\n    global K\n    K = 4\n    y = x * m.K\n    del K\n    return y\n"
-    )
+    m = _module("def fn(x, m):\n    global K\n    K = 4\n    y = x * m.K\n    del K\n    return y\n")
     return m.fn, (X, m), []
 
 
 @row
 def global_stored_then_read_as_item() -> Row:
-    m = _module("K = 1\ndef fn(x, d):\n    global K\n    K = 7\n    y = x * d['K']\n    K = 1\n    return y\n")
+    m = _module(
+        "K = 1\ndef fn(x, d):\n    global K\n    K = 7\n    y = x * d['K']\n    K = 1\n    return y\n"
+    )
     return m.fn, (X, m.__dict__), []
 
 
@@ -123,14 +123,18 @@ def item_stored_then_read_as_attribute() -> Row:
 
 @row
 def the_dict_becomes_the_globals() -> Row:
-    m = _module("K = 1\ndef fn(x, box):\n    global K\n    K = 7\n    y = x * box[0]['K']\n    K = 1\n    return y\n")
+    m = _module(
+        "K = 1\ndef fn(x, box):\n    global K\n    K = 7\n    y = x * box[0]['K']\n    K = 1\n    return y\n"
+    )
     box = [{"K": 2}]
     return m.fn, (X, box), [lambda: box.__setitem__(0, m.__dict__)]
 
 
 @row
 def the_changed_dict_becomes_the_globals() -> Row:
-    m = _module("K = 1\ndef fn(x, box):\n    box[0]['K'] = 7\n    y = x * K\n    box[0]['K'] = 1\n    return y\n")
+    m = _module(
+        "K = 1\ndef fn(x, box):\n    box[0]['K'] = 7\n    y = x * K\n    box[0]['K'] = 1\n    return y\n"
+    )
     box: list[dict[str, Any]] = [dict.fromkeys(m.__dict__, 1)]
     return m.fn, (X, box), [lambda: box.__setitem__(0, m.__dict__)]
 
@@ -237,6 +241,60 @@ def class_is_a_property() -> Row:
 
 
 @row
+def class_is_claimed_by_getattribute() -> Row:
+    class Real:
+        pass
+
+    class Proxy:
+        def __getattribute__(self, name: str) -> Any:
+            return Real if name == "__class__" else object.__getattribute__(self, name)
+
+    p = Proxy()
+
+    def fn(x: Any) -> Any:
+        return x + isinstance(p, Real) + 2 * isinstance(p, Proxy)
+
+    return fn, (X,), []
+
+
+@row
+def metaclass_gets_an_instance_check() -> Row:
+    class Meta(type):
+        pass
+
+    class Asked(metaclass=Meta):
+        pass
+
+    def fn(x: Any) -> Any:
+        return x + isinstance(3, Asked) + 2 * issubclass(int, Asked)
+
+    def put(name: str) -> Callable[[], None]:
+        return lambda: setattr(Meta, name, lambda self, other: True)
+
+    return fn, (X,), [put("__instancecheck__"), put("__subclasscheck__")]
+
+
+@row
+def class_with_its_own_subclass_hook() -> Row:
+    answers = [True]
+
+    class Base(abc.ABC):
+        @classmethod
+        def __subclasshook__(cls, other: type) -> bool:
+            return answers[0]
+
+    class Thing:
+        pass
+
+    t = Thing()
+
+    def fn(x: Any) -> Any:
+        return x + isinstance(t, Base) + 2 * isinstance(3, Base)
+
+    return fn, (X,), []
+
+
+@row
 def class_is_registered_with_an_abc() -> Row:
     class Base(abc.ABC):
         pass
@@ -274,9 +332,12 @@ def class_becomes_iterable() -> Row:
     t = Thing()
 
     def fn(x: Any) -> Any:
-        return x + isinstance(t, Iterable)
+        return x + isinstance(t, Iterable) + 2 * isinstance(t, Mapping)
 
-    return fn, (X,), []
+    def become() -> None:
+        Thing.__iter__ = items  # type: ignore[attr-defined]
+
+    return fn, (X,), [become, lambda: Mapping.register(Thing)]
 
 
 @row
