@@ -13,7 +13,7 @@ from typing import Any, TypeVar, overload
 
 import torch
 
-from framehook import _C, backends, engine, module_view, policy, torch_compat
+from framehook import _C, backends, directives, engine, module_view, policy, torch_compat
 from framehook.config import CompileOptions, config
 from framehook.handle import Handle, live_handles
 from framehook.observe import counters
@@ -121,7 +121,7 @@ def compile(
             the same attributes, parameters and class.  Without it, a decorator.
         backend: a name (`framehook.backends.list()`) or a function `(GraphModule, example_inputs) -> callable`.
         fullgraph: raise `GraphBreakError` where the function cannot become one graph.
-        dynamic: None: sizes become symbols once seen to change; True: from the start; False: never.
+        dynamic: whether sizes are symbols. In this version they are static whatever it is; True warns of that, once.
         mode, options: passed to the backend, with the meaning they have for `torch.compile`.
         warmup_calls: number of calls that run eagerly before compiling.
         disable: return what was given.
@@ -133,6 +133,8 @@ def compile(
     """
     choice = CompileOptions(backend, fullgraph, dynamic, mode, options, warmup_calls)
     _compiler(choice)
+    if dynamic:
+        directives.warn_static("dynamic=True", stacklevel=3)
     if fn_or_module is None:
         return lambda decorated: _compile(decorated, choice, disable)
     return _compile(fn_or_module, choice, disable)
@@ -272,6 +274,8 @@ def capture(
     Capture follows the `contextvars` context: it does not reach other threads or tasks, and a task that is started
     inside keeps it.  Keep the capture and enter it for each request: its entries live as long as it does.
     """
+    if dynamic:
+        directives.warn_static("dynamic=True", stacklevel=3)
     return Capture(CompileOptions(backend, fullgraph, dynamic, mode, options, warmup_calls))
 
 

@@ -250,6 +250,8 @@ def _add_entry(
 ) -> _C.Entry:
     capture = planned.capture
     capture.guards = merged(capture.guards)
+    # What a partial entry calls itself is code of the user's.
+    torch_compat.hide_from_peer(code, is_recursive=capture.graph_break is None)
     entry = _C.Entry(
         lowering.lower(capture.guards, planned.sources()),
         code,

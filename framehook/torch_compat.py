@@ -776,8 +776,8 @@ def behind_generation_tag(fn: FunctionType) -> FunctionType | None:
     return None
 
 
-def hide_from_peer(code: CodeType) -> None:
-    """Keep `torch.compile` off frames of `code` and all that they call.
+def hide_from_peer(code: CodeType, is_recursive: bool = True) -> None:
+    """Keep `torch.compile` off frames of `code`, and off all that they call if `is_recursive`.
 
     Its frame hook is active while one of its functions runs, and would compile our tracer, and what a backend
     does, frame by frame.  `torch._C._dynamo.eval_frame.set_code_exec_strategy` with SKIP for the frame and below;
@@ -785,8 +785,9 @@ def hide_from_peer(code: CodeType) -> None:
     """
     from torch._C._dynamo import eval_frame
 
-    skip = eval_frame._FrameAction.SKIP
-    eval_frame.set_code_exec_strategy(code, eval_frame._FrameExecStrategy(skip, skip))
+    action = eval_frame._FrameAction
+    below = action.SKIP if is_recursive else action.DEFAULT
+    eval_frame.set_code_exec_strategy(code, eval_frame._FrameExecStrategy(action.SKIP, below))
 
 
 def is_marked_disabled(fn: object) -> bool:

@@ -81,18 +81,18 @@ def line_of(location: tuple[CodeType, int] | None) -> str:
     return os.path.basename(code.co_filename)
 
 
-def value(obj: object) -> str:
+def value(obj: Any) -> str:
     """A value as people should see it; runs no code of user classes, and raises nothing."""
     # By the type itself: `isinstance` asks `__class__`, which may be a property of the user's.
     cls = type(obj)
     if cls is LookupError:  # of the guard program
         return str(obj)
-    if isinstance(obj, WeakIdentity):
+    if issubclass(cls, WeakIdentity):
         held = obj.get()
         return "an object that has died" if held is None and obj.address != id(None) else value(held)
     if issubclass(cls, type):
         return _type_name(obj)
-    if isinstance(obj, FunctionType):
+    if cls is FunctionType:
         return f"function {obj.__qualname__}"
     if cls is ModuleType:
         return f"module {vars(obj).get('__name__', '?')}"
