@@ -75,13 +75,13 @@ def call_object(tr: Any, value: ObjectValue, args: Sequence[Value], kwargs: dict
         fn = value.attrs["func"]
         assert fn is not None
         return tr.call(fn, [*first, *args], {**named, **kwargs})
-    if isinstance(value.obj, functools._lru_cache_wrapper):
+    if issubclass(type(value.obj), functools._lru_cache_wrapper):
         tr.graph_break(
             "call",
             f"{value.obj.__wrapped__.__qualname__}() has a cache (functools.lru_cache) that the call would pass by",
             "call it outside of the compiled function and pass the result",
         )
-    if isinstance(value.obj, (operator.itemgetter, operator.attrgetter)):
+    if issubclass(type(value.obj), (operator.itemgetter, operator.attrgetter)):
         keys = value.obj.__reduce__()[1]
         assert value.source is not None
         tr.guard(value.source, Check.IDENTITY, value.obj)
@@ -137,7 +137,7 @@ def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwarg
             if found is None:
                 tr.throw(AttributeError, f"'{owner.cls.__name__}' object has no attribute '{attribute}'")
             return found  # type: ignore[return-value]
-        if isinstance(owner.obj, enum.Enum) and isinstance(owner.obj, (str, int, float)):
+        if issubclass(type(owner.obj), enum.Enum) and issubclass(type(owner.obj), (str, int, float)):
             # A member of an enum of strings or numbers is a constant.
             return fold_plain(tr, getattr(owner.obj, name), args, kwargs)
         if owner.base is not None and name in getattr(owner.base, "methods", {}):

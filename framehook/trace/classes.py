@@ -57,7 +57,7 @@ class ClassLookup:
         tr = self.tr
         source = tr.absolute(cls, None)
         kind = type(raw)
-        if raw is not MISSING and is_mutable_class(kind) and not isinstance(raw, (type, torch.Tensor)):
+        if raw is not MISSING and is_mutable_class(kind) and not issubclass(kind, (type, torch.Tensor)):
             # Whether it is a descriptor can change.
             for special in ("__get__", "__set__", "__delete__"):
                 self.raw(kind, special)
@@ -189,7 +189,7 @@ def _enum_member(tr: Any, value: ClassValue, args: Sequence[Value]) -> Value:
     if len(args) != 1:
         tr.graph_break("call", f"{value.describe()} is called")
     arg = args[0].realize(tr)
-    if isinstance(arg, ObjectValue) and isinstance(arg.obj, cls):
+    if isinstance(arg, ObjectValue) and issubclass(arg.cls, cls):
         return arg
     if isinstance(arg, ConstantValue):
         if (

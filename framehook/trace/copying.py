@@ -102,7 +102,7 @@ class _Copying:
 
     def _object(self, value: ObjectValue) -> Value:
         tr, cls = self.tr, value.cls
-        if isinstance(value.obj, enum.Enum):
+        if issubclass(type(value.obj), enum.Enum):
             return value
         hook = RULES[id(getattr)](
             tr, [value, ConstantValue("__deepcopy__"), ConstantValue(None)], {}

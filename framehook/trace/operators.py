@@ -356,7 +356,7 @@ def _computes_in_c(tr: Tracer, value: Value, method: str) -> bool:
 
 def _is_number(tr: Tracer, value: Value, obj: Any, method: str) -> bool:
     """Whether a value is a member of an enum of numbers: a tensor takes it as the number that it is."""
-    if not isinstance(obj, enum.Enum) or not isinstance(obj, (int, float)):
+    if not issubclass(type(obj), enum.Enum) or not issubclass(type(obj), (int, float)):
         return False
     return type(obj.value) in (int, float) and _computes_in_c(tr, value, method)
 

@@ -323,6 +323,8 @@ def call_real(tr: Any, fn: Any, value: Value, args: Sequence[Value], kwargs: dic
     if isinstance(fn, types.BuiltinFunctionType) and fn.__name__ == "__new__" and args:
         cls = args[0].realize(tr)
         if isinstance(cls, ClassValue):
+            if issubclass(cls.fn, StopIteration):
+                tr.graph_break("exception", "a StopIteration is made and not initialised")
             return new_instance(tr, cls.fn, fn, args[1:])
     bound = getattr(fn, "__self__", None)
     if bound in (str, bytes, int, float) or (isinstance(bound, type) and bound.__module__ == "torch"):

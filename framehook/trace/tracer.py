@@ -176,7 +176,7 @@ class SymbolicTracer:
 
     def root_argument(self, obj: Any, source: LocalSource) -> Value:
         """The value of one argument slot."""
-        if isinstance(obj, types.CellType):
+        if type(obj) is types.CellType:
             return make_cell(self, obj, source)
         return LazyValue(obj, source)
 

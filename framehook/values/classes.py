@@ -176,7 +176,7 @@ class ClassValue(CallableValue):
         if (
             issubclass(self.fn, enum.Enum)
             and isinstance(value, ObjectValue)
-            and isinstance(value.obj, self.fn)
+            and issubclass(value.cls, self.fn)
         ):
             return True
         tr.graph_break("call", f"membership in {self.describe()}")
@@ -234,7 +234,9 @@ class ModuleObjectValue(Value):
             tr.guard(self.source.instance_dict(), Check.SAME, view.source)
             current = view.stored[name]
             if current is None:
-                tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} was deleted as a global")
+                tr.graph_break(
+                    "attribute", f"attribute '{name}' of {self.describe()} was deleted as a global"
+                )
             return current
         found = self.read.get(name)
         if found is not None:

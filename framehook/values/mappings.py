@@ -156,7 +156,7 @@ class DictValue(BuiltinContainer):
         """`self.update(other)`."""
         other = other.realize(tr)
         base = getattr(other, "base", None)
-        if isinstance(base, DictValue):
+        if isinstance(base, DictValue) and _is_read_directly(tr, other.python_type()):
             other = base
         if isinstance(other, DictValue):
             other.guard_keys(tr)
@@ -164,7 +164,11 @@ class DictValue(BuiltinContainer):
                 self.set_item(tr, key, value)
             return
         if hasattr(other.python_type(), "keys"):
-            for key in drain(tr, other.call_method(tr, "keys", [], {})):
+            if isinstance(base, DictValue):
+                keys = tr.call(other.get_attr(tr, "keys"), [], {})
+            else:
+                keys = other.call_method(tr, "keys", [], {})
+            for key in drain(tr, keys):
                 self.set_item(tr, key, other.get_item(tr, key))
             return
         for pair in drain(tr, other):
@@ -179,6 +183,18 @@ class DictValue(BuiltinContainer):
         copy = DictValue(dict(self.items), cls=self.cls)
         copy.default_factory = self.default_factory
         return copy
+
+
+def _is_read_directly(tr: Tracer, cls: type) -> bool:
+    """Whether CPython reads a dict of this class as it is: what it asks for that is `__iter__` (PyDict_Merge)."""
+    iterate = tr.class_attr(cls, "__iter__")
+    if iterate is vars(dict)["__iter__"]:
+        return True
+    native = (dict, collections.OrderedDict)
+    return iterate is vars(collections.OrderedDict)["__iter__"] and all(
+        any(tr.class_attr(cls, name) is vars(base).get(name) for base in native)
+        for name in ("keys", "__getitem__")
+    )
 
 
 class DictIterator(IteratorValue):

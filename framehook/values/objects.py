@@ -317,7 +317,7 @@ class ObjectValue(Value):
         method = self.special(tr, "__contains__")
         if method is not None:
             return tr.truth(tr.call(method, [item], {}))
-        if self.base is not None and self.special(tr, "__iter__") is None:
+        if self.base is not None:
             return self.base.contains(tr, item)
         return super().contains(tr, item)
 
@@ -352,7 +352,7 @@ class ObjectValue(Value):
     def hash_key(self, tr: Tracer) -> Any:
         raw = tr.class_attr(self.cls, "__hash__")
         eq = tr.class_attr(self.cls, "__eq__")
-        is_member = isinstance(self.obj, enum.Enum) and eq is object.__eq__
+        is_member = issubclass(self.cls, enum.Enum) and eq is object.__eq__
         if (raw is object.__hash__ and eq is object.__eq__) or is_member:
             return ("object", id(self.obj)) if self.obj is not None else self
         if self.base is not None and isinstance(raw, SLOT_WRAPPERS) and isinstance(eq, SLOT_WRAPPERS):
@@ -361,7 +361,7 @@ class ObjectValue(Value):
 
     def constant_parts(self, tr: Tracer) -> tuple[bool, Any]:
         """Members of enums are constants to C code that is handed them."""
-        if isinstance(self.obj, enum.Enum):
+        if issubclass(self.cls, enum.Enum):
             return True, self.obj
         return False, None
 
@@ -649,6 +649,10 @@ def native_exception(cls: type) -> type | None:
     return native[0]
 
 
+#: Fields that `BaseException` defines.
+_EXCEPTION_FIELDS = ("args", "__cause__", "__context__", "__suppress_context__")
+
+
 class ExceptionValue(ObjectValue):
     """An exception made inside the frame."""
 
@@ -668,6 +672,8 @@ class ExceptionValue(ObjectValue):
         self.args = list(args)
 
     def find_attr(self, tr: Tracer, name: str) -> Value | None:
+        if name in _EXCEPTION_FIELDS and tr.class_attr(self.cls, name) is not vars(BaseException)[name]:
+            return super().find_attr(tr, name)
         if name == "args":
             return TupleValue(list(self.args))
         if name == "__cause__":
@@ -701,7 +707,9 @@ class ExceptionValue(ObjectValue):
             self.suppress_context = True
         elif name == "__traceback__" and value.realize(tr).python_type() is types.TracebackType:
             pass  # its own, which only the real exception has
-        elif name in ("__context__", "__suppress_context__", "__traceback__"):
+        elif name in ("__context__", "__suppress_context__", "__traceback__") or (
+            name == "value" and issubclass(self.cls, StopIteration)
+        ):
             tr.graph_break("exception", f"attribute '{name}' of an exception of the trace is set")
         else:
             super().generic_set_attr(tr, name, value)

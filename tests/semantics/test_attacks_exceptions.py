@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import json  # noqa: F401  (the programs use it)
+import re  # noqa: F401
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -375,6 +377,90 @@ def test_overrides_of_containers_do_not_run_while_tracing(cls: Any) -> None:
     assert CALLS == []
 
 
+class Reversed(dict):  # type: ignore[type-arg]
+    def __iter__(self) -> Any:
+        return iter(["z"])
+
+    def keys(self) -> Any:
+        return ["y", "z"]
+
+    def __getitem__(self, key: Any) -> Any:
+        return key * 2
+
+
+class OnlyKeys(dict):  # type: ignore[type-arg]
+    def keys(self) -> Any:
+        return ["y", "z"]
+
+
+class OnlyIter(tuple):
+    def __iter__(self) -> Any:
+        return iter((7, 8))
+
+
+class OrderedSubclass(collections.OrderedDict):  # type: ignore[type-arg]
+    pass
+
+
+@pytest.mark.parametrize("cls", [Reversed, OnlyKeys, LyingOrdered, OrderedSubclass])
+def test_what_is_read_of_a_dict_of_a_subclass(cls: Any) -> None:
+    held = cls({"a": 1})
+
+    def helper(**kwargs: Any) -> Any:
+        return kwargs
+
+    def fn(x: Tensor) -> Any:
+        return x + 1, str({**held}), str(dict(held)), str(helper(**held)), list(held), [*held], "a" in held
+
+    check(fn)
+
+
+def test_membership_in_a_tuple_of_a_subclass() -> None:
+    held = OnlyIter((1, 2))
+
+    def fn(x: Tensor) -> Any:
+        return x + 1, 1 in held, 7 in held, list(held), [*held]
+
+    check(fn)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "e = StopIteration(1); e.value = 2; return e, x + 1",
+        "e = StopIteration(1); e.args = (2,); return e, x + 1",
+        "e = StopIteration(1); e.__init__(5); return e, x + 1",
+        "e = StopIteration.__new__(StopIteration, 1); return e, x + 1",
+        "e = BaseException.__new__(StopIteration, 1); return e, x + 1",
+        "e = OSError.__new__(OSError, 2, 'a'); return e, x + 1",
+        "e = ValueError(1); e.args = [1, x]; return e",
+        "e = ValueError(1); e.__init__(5, x); return e",
+        "e = OwnCause(1); return e.__cause__, e, x + 1",
+    ],
+)
+def test_fields_that_are_set(line: str) -> None:
+    check(program(line))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "json.loads('{')",
+        "re.compile('(')",
+        "b'\\xff'.decode()",
+        "import a_module_that_is_not_there",
+        "a_name_that_is_not_there",
+        "x.an_attribute_that_is_not_there",
+    ],
+)
+def test_fields_of_errors_of_the_library(line: str) -> None:
+    check(program(f"y = x + 1\ntry:\n    {line}\nexcept Exception as error:\n    return error, y"))
+
+
+class OwnCause(Exception):
+    __cause__ = 5  # type: ignore[assignment]
+
+
 def test_order_of_an_ordered_dict_that_was_moved() -> None:
     held = collections.OrderedDict(a=1, b=2)
     held.move_to_end("a")
@@ -408,6 +494,12 @@ def test_class_of_an_object_that_claims_another(cls: Any) -> None:
         return isinstance(held, Tensor), isinstance(held, int), isinstance(held, cls), x + 1, held.__class__
 
     check(fn)
+    CALLS.clear()
+    fn(torch.ones(1))
+    eager = list(CALLS)
+    CALLS.clear()
+    framehook.compile(fn, backend="eager")(torch.ones(1))
+    assert eager == CALLS
 
 
 class Unhashable(type):
