@@ -58,8 +58,12 @@ def compile_frame(handle: Handle, record: _C.FrameRecord) -> _C.Entry | None:
             return None
         entries = handle.entries_of(state)
         if entries:
-            events.emit(events.Recompile(handle.serial, *state.place, _failures(entries, record)))
-            policy.note_changing(handle, record, entries)
+            try:
+                events.emit(events.Recompile(handle.serial, *state.place, _failures(entries, record)))
+                policy.note_changing(handle, record, entries)
+            except Exception as error:
+                _internal_error(handle, state, _Clock(), error)
+                return None
         if decision is Decision.GIVE_UP:
             _give_up(handle, state, record, entries, reason)
             return None
@@ -181,7 +185,8 @@ def _run_backend(handle: Handle, capture: trace.Capture) -> Callable[[list[Any]]
         for each in capture.inputs
     ]
     undo = backends.undo_for(graph, inputs, _changed_places(capture))  # the backend may change the graph
-    outputs = len(graph.graph.output_node().args[0])
+    returned: Any = graph.graph.output_node().args[0]
+    outputs = len(returned)  # before the backend changes the graph
     compiled = backends.compile_graph(compiler, graph, inputs, capture.builder.mode)
     capture.eager_graph = compiled.eager_reason
     sources = {each.source.name(): each.source for each in capture.inputs}

@@ -136,7 +136,9 @@ def _instance_dict(obj: object) -> dict[str, Any]:
 
 def _plain(obj: Any) -> str:
     if not _is_harmless(obj):
-        return f"a {type(obj).__name__} of {len(obj)}" if hasattr(obj, "__len__") else f"a {type(obj).__name__}"
+        return (
+            f"a {type(obj).__name__} of {len(obj)}" if hasattr(obj, "__len__") else f"a {type(obj).__name__}"
+        )
     try:
         return _short.repr(obj)
     except Exception:
@@ -297,7 +299,7 @@ _SIZED: tuple[Any, ...] = (tuple, list, dict, set, frozenset, str, bytes, range,
 def _length_failure(guard: Guard, got: Any) -> str:
     # The built-in's own length: that of a subclass is code of the user's.
     base = next((cls for cls in _SIZED if issubclass(type(got), cls)), None)
-    found = got if base is None else base.__len__(got)
+    found: object = got if base is None else base.__len__(got)
     return _expected(f"length of {_place(guard)}", guard.constant, found)
 
 
