@@ -250,12 +250,12 @@ def _super(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         tr.throw(RuntimeError, "super(): arg[0] deleted" if code.co_argcount else "super(): no arguments")
     if "__class__" not in code.co_freevars:
         tr.throw(RuntimeError, "super(): __class__ cell not found")
-    cls = frame.cells["__class__"].contents
-    cls = None if cls is None else cls.realize(tr)
-    if not isinstance(cls, ClassValue):
+    held = frame.cells["__class__"].contents
+    found = None if held is None else held.realize(tr)
+    if not isinstance(found, ClassValue):
         tr.graph_break("exception", "super() without a class in its cell")
         raise AssertionError
-    return SuperValue(cls.fn, owner)
+    return SuperValue(found.fn, owner)
 
 
 # -- attributes --------------------------------------------------------------------------------------------

@@ -75,10 +75,11 @@ def call_object(tr: Any, value: ObjectValue, args: Sequence[Value], kwargs: dict
         fn = value.attrs["func"]
         assert fn is not None
         return tr.call(fn, [*first, *args], {**named, **kwargs})
-    if issubclass(type(value.obj), functools._lru_cache_wrapper):
+    obj: Any = value.obj
+    if issubclass(type(obj), functools._lru_cache_wrapper):
         tr.graph_break(
             "call",
-            f"{value.obj.__wrapped__.__qualname__}() has a cache (functools.lru_cache) that the call would pass by",
+            f"{obj.__wrapped__.__qualname__}() has a cache (functools.lru_cache) that the call would pass by",
             "call it outside of the compiled function and pass the result",
         )
     if issubclass(type(value.obj), (operator.itemgetter, operator.attrgetter)):
