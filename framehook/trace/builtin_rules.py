@@ -155,8 +155,9 @@ def _is_subclass(tr: Any, own: type, cls: type) -> bool:
             tr.graph_break("call", f"a class with its own __subclasscheck__ ({cls.__qualname__})")
     else:
         hook = tr.class_attr(cls, "__subclasshook__") if not _is_library(cls) else None
-        if isinstance(getattr(hook, "__func__", None), types.FunctionType) and not (
-            meta is _PROTOCOL_META or hook.__func__.__module__ in sys.stdlib_module_names
+        asks = getattr(hook, "__func__", None)
+        if isinstance(asks, types.FunctionType) and not (
+            meta is _PROTOCOL_META or asks.__module__ in sys.stdlib_module_names
         ):
             tr.graph_break("call", f"a class with its own __subclasshook__ ({cls.__qualname__})")
     try:
