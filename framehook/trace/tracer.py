@@ -339,6 +339,8 @@ class SymbolicTracer:
     def globals_of(self, fn: types.FunctionType, source: Source) -> GlobalsView:
         """The globals of a function that exists outside the frame."""
         namespace = fn.__globals__
+        function: Any = fn  # typeshed knows `__builtins__` of functions in some releases only
+        own_builtins = function.__builtins__
         view = self.views.get(id(namespace))
         if view is None:
             if isinstance(self.known.get(id(namespace), (None, None))[1], DictValue) or not isinstance(
@@ -346,7 +348,7 @@ class SymbolicTracer:
             ):
                 self.graph_break("container", f"the globals of {fn.__qualname__} are also used as a dict")
             place = source.member("__globals__")
-            fn_builtins = fn.__builtins__  # type: ignore[attr-defined]
+            fn_builtins = own_builtins
             builtins_place: Source = self.absolute(builtins, None).instance_dict()
             if fn_builtins is not builtins.__dict__:
                 builtins_place = source.member("__builtins__")
@@ -357,7 +359,7 @@ class SymbolicTracer:
             place = source.member("__globals__")
             if place is not view.source:
                 self.guard(place, Check.SAME, view.source)
-            self.guard(source.member("__builtins__"), Check.IDENTITY, fn.__builtins__)  # type: ignore[attr-defined]
+            self.guard(source.member("__builtins__"), Check.IDENTITY, own_builtins)
         return view
 
     # -- what values ask -------------------------------------------------------------------------
