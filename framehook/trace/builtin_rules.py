@@ -8,7 +8,9 @@ import functools
 import inspect
 import itertools
 import operator
+import os
 import sys
+import sysconfig
 import types
 import typing
 from collections.abc import Callable, Sequence
@@ -136,6 +138,15 @@ def _is_library(cls: type) -> bool:
     return root == "torch" or (root in sys.stdlib_module_names and root != "__main__")
 
 
+_INSTALLED = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "purelib", "platlib")})
+
+
+@functools.cache
+def _is_installed(module: str) -> bool:
+    """Whether a module comes from the standard library or from an installed package."""
+    return (getattr(sys.modules.get(module), "__file__", None) or "").startswith(_INSTALLED)
+
+
 def _guard_bases(tr: Any, cls: type) -> None:
     """`cls.__bases__` can be assigned."""
     if is_mutable_class(cls) and not _is_library(cls):
@@ -175,6 +186,8 @@ def _is_subclass(tr: Any, own: type, cls: type) -> bool:
         ):
             _guard_bases(tr, own)
             return True
+    if _is_installed(own.__module__) and _is_installed(cls.__module__):
+        return answer  # packages register their own classes when they are imported
     # Whether the one is registered with the other, or has what the other asks for, can change.
     predicate = _still_subclass if answer else _still_no_subclass
     tr.guard(None, Check.PREDICATE, (predicate, (tr.absolute(own, None), tr.absolute(cls, None))))
