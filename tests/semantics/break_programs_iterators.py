@@ -451,7 +451,7 @@ def exec_info_nested_fn(x):
     return a, b, c, sys.exc_info(), x + 1
 
 
-@program(2)
+@program(1)
 def lambda_rec(x):
     f = lambda n: x if n == 0 else (brk(), f(n - 1) + 1)[1]
     return f(3)
