@@ -21,7 +21,7 @@ Rule = Callable[[Any, Sequence[Value], dict[str, Value]], Value]
 
 #: Rules by `id` of the callable.  All of these live as long as the process.
 RULES: dict[int, Rule] = {}
-#: What a table entry costs nothing to keep alive.
+#: The callables themselves, kept alive so that an id names one of them for good.
 _RULED: list[Any] = []
 
 

@@ -14,8 +14,7 @@ from framehook import directives, torch_compat
 from framehook.guards.guard import Check
 from framehook.trace.c_calls import call_c_method
 from framehook.trace.classes import new_instance
-from framehook.trace.rules import RULES as BUILTIN_RULES
-from framehook.trace.rules import Rule, fold_plain
+from framehook.trace.rules import RULES, Rule, fold_plain, rule
 from framehook.values.base import CONSTANT_TYPES, ConstantValue, Value
 from framehook.values.classes import ClassValue
 from framehook.values.functions import FunctionValue
@@ -24,22 +23,6 @@ from framehook.values.sequences import SequenceValue
 from framehook.values.tensor import TensorValue
 
 CONSTANT_TYPES.update({torch.finfo, torch.iinfo})
-
-RULES: dict[int, Rule] = {}
-_RULED: list[Any] = []
-
-
-def rule(*targets: Any) -> Callable[[Rule], Rule]:
-    """Register a rule for these callables."""
-
-    def register(fn: Rule) -> Rule:
-        for target in targets:
-            RULES[id(target)] = fn
-            _RULED.append(target)
-        return fn
-
-    return register
-
 
 # -- which functions are operations ----------------------------------------------------------------------------
 
@@ -254,8 +237,7 @@ _READERS: tuple[Any, ...] = (
 )
 for _fn in _READERS:
     if callable(_fn):
-        RULES[id(_fn)] = _read_state(_fn)
-        _RULED.append(_fn)
+        rule(_fn)(_read_state(_fn))
 
 
 @rule(torch.is_autocast_cache_enabled)
@@ -298,7 +280,7 @@ _TENSOR_OWNERS = (torch.Tensor, torch._C.TensorBase)
 
 def call_real(tr: Any, fn: Any, value: Value, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     """Call a callable of C level."""
-    found = BUILTIN_RULES.get(id(fn)) or RULES.get(id(fn))
+    found = RULES.get(id(fn))
     if found is not None:
         return found(tr, args, kwargs)
     treatment = directives.treatment(fn)

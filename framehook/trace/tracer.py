@@ -385,7 +385,7 @@ class SymbolicTracer:
             if original is not None:
                 self.guard_function_as_is(fn)
                 fn = FunctionValue(original, self.absolute(original, None))
-            rule = rules.RULES.get(id(fn.fn)) or torch_rules.RULES.get(id(fn.fn))
+            rule = rules.RULES.get(id(fn.fn))
             if rule is not None:
                 self.guard_function_as_is(fn)
                 return rule(self, args, kwargs)
@@ -474,7 +474,7 @@ class SymbolicTracer:
 
     def construct(self, value: ClassValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         """`cls(*args, **kwargs)`."""
-        rule = rules.RULES.get(id(value.fn)) or torch_rules.RULES.get(id(value.fn))
+        rule = rules.RULES.get(id(value.fn))
         if rule is not None:
             return rule(self, args, kwargs)
         return construct(self, value, args, kwargs)
