@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import platform
 import re
+import statistics
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.compilers import EAGER, FRAMEHOOK, PEER, Compiler
+from benchmarks.compilers import EAGER, FRAMEHOOK, PEER
 
 #: Title, what a ratio says, and what is asked of it, for each table.
 TABLES = {
@@ -48,35 +50,62 @@ def smoke(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--smoke"))
 
 
-@pytest.fixture(params=[PEER, FRAMEHOOK], ids=lambda compiler: compiler.name)
-def compiler(request: pytest.FixtureRequest) -> Iterator[Compiler]:
-    """The peer and framehook, each starting with nothing compiled."""
-    yield from _fresh(request.param)
-
-
-@pytest.fixture(params=[EAGER, PEER, FRAMEHOOK], ids=lambda compiler: compiler.name)
-def runner(request: pytest.FixtureRequest) -> Iterator[Compiler]:
-    """Eager too."""
-    yield from _fresh(request.param)
-
-
-def _fresh(compiler: Compiler) -> Iterator[Compiler]:
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    """Nothing compiled before and after."""
     torch.compiler.reset()
     FRAMEHOOK.reset()
-    yield compiler
+    yield
     torch.compiler.reset()
     FRAMEHOOK.reset()
 
 
 @pytest.fixture
-def row(benchmark: Any) -> Callable[..., None]:
-    """Name the table, the row and the column that this benchmark belongs to."""
+def side_by_side(benchmark: Any, smoke: bool) -> Callable[..., None]:
+    """Measure one row of a table: all its columns in turns, so that a machine that drifts drifts for each."""
 
-    def name(table: str, title: str, compiler: Compiler, calls: int = 1, **notes: Any) -> None:
+    def measure(
+        table: str,
+        title: str,
+        columns: dict[str, Callable[[], Callable[[], Any]]],
+        rounds: int,
+        calls: dict[str, int] | None = None,
+    ) -> None:
+        """Run the rounds.
+
+        Args:
+            table: a key of `TABLES`.
+            title: of the row.
+            columns: for each column what prepares a round, untimed, and returns what is timed.
+            rounds: how many.
+            calls: how many calls are in one round of a column, if not one.
+        """
+        seconds: dict[str, list[float]] = {name: [] for name in columns}
+        others = {name: prepare for name, prepare in columns.items() if name != FRAMEHOOK.name}
+
+        def others_first() -> tuple[tuple[Any, ...], dict[str, Any]]:
+            for name, prepare in others.items():
+                run = prepare()
+                start = time.perf_counter()
+                run()
+                seconds[name].append(time.perf_counter() - start)
+            return (columns[FRAMEHOOK.name](),), {}
+
         benchmark.group = f"{table}: {title}"
-        benchmark.extra_info.update(table=table, row=title, column=compiler.name, calls=calls, **notes)
+        benchmark.pedantic(_call, setup=others_first, rounds=1 if smoke else rounds)
+        if smoke:
+            return
+        seconds[FRAMEHOOK.name] = list(benchmark.stats.stats.data)
+        medians = {
+            name: statistics.median(times) / (calls or {}).get(name, 1) for name, times in seconds.items()
+        }
+        benchmark.extra_info.update(table=table, row=title, medians=medians)
 
-    return name
+    return measure
+
+
+def _call(run: Callable[[], Any]) -> Any:
+    return run()
 
 
 def _medians(config: pytest.Config) -> dict[str, dict[str, dict[str, float]]]:
@@ -85,9 +114,8 @@ def _medians(config: pytest.Config) -> dict[str, dict[str, dict[str, float]]]:
     tables: dict[str, dict[str, dict[str, float]]] = {}
     for result in getattr(session, "benchmarks", []):
         info = result.extra_info
-        if "table" in info and result.stats.data:
-            seconds = result.stats.median / info["calls"]
-            tables.setdefault(info["table"], {}).setdefault(info["row"], {})[info["column"]] = seconds
+        if "table" in info:
+            tables.setdefault(info["table"], {})[info["row"]] = info["medians"]
     return tables
 
 
@@ -137,7 +165,7 @@ def write_page(path: Path, sections: dict[str, list[str]]) -> None:
     text = path.read_text() if path.exists() else "# Performance\n"
     machine = (
         f"Measured on {_processor()} with {torch.get_num_threads()} threads, Python {platform.python_version()}, "
-        f"torch {torch.__version__}. Medians of pytest-benchmark, all columns in one process."
+        f"torch {torch.__version__}. Medians; the columns of a row are measured in turns, in one process."
     )
     for name, lines in {"machine": [machine], **sections}.items():
         begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,20 +32,19 @@ ROWS = {
 
 
 @pytest.mark.parametrize("title", ROWS)
-def test_cold_start(
-    title: str, runner: Compiler, smoke: bool, row: Callable[..., None], benchmark: Any
-) -> None:
+def test_cold_start(title: str, smoke: bool, side_by_side: Callable[..., None]) -> None:
     if smoke and "BERT" in title:
         pytest.skip("a smoke run is quick")
-    body = ROWS[title]
-    # `eager` stands for a backend that does nothing: what is timed is the front end.
-    call = (
-        "(lambda fn: fn)" if runner is EAGER else f"(lambda fn: {COMPILE[runner.name]}(fn, backend='eager'))"
-    )
-    source = f"{IMPORT[runner.name]}\n{body.replace('COMPILE', call)}"
 
-    def process() -> None:
-        subprocess.run([sys.executable, "-c", source], cwd=ROOT, check=True, capture_output=True)
+    def process(compiler: Compiler) -> Callable[[], Any]:
+        # Its backend does nothing: what is timed is the front end.
+        call = "(lambda fn: fn)"
+        if compiler is not EAGER:
+            call = f"(lambda fn: {COMPILE[compiler.name]}(fn, backend='eager'))"
+        source = f"{IMPORT[compiler.name]}\n{ROWS[title].replace('COMPILE', call)}"
+        return partial(
+            subprocess.run, [sys.executable, "-c", source], cwd=ROOT, check=True, capture_output=True
+        )
 
-    row("cold_start", title, runner)
-    benchmark.pedantic(process, rounds=1 if smoke else 3)
+    columns = {compiler.name: partial(process, compiler) for compiler in (EAGER, PEER, FRAMEHOOK)}
+    side_by_side("cold_start", title, columns, rounds=5)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from itertools import repeat
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from benchmarks.compilers import PEER, Compiler, StoredOutputs
+from benchmarks.compilers import FRAMEHOOK, PEER, StoredOutputs
 from framehook.testing import assert_same, snapshot
 from tests.models.zoo import by_name
+
+#: One round is as many calls as fit into this time.
+ROUND_SECONDS = 0.003
+ROUNDS = 150
 
 
 class Stack(nn.Module):
@@ -98,38 +106,58 @@ ROWS: dict[str, Callable[..., Program]] = {
 
 
 @pytest.mark.parametrize("title", ROWS)
-def test_dispatch(
-    title: str, compiler: Compiler, smoke: bool, row: Callable[..., None], benchmark: Any
-) -> None:
+def test_dispatch(title: str, smoke: bool, side_by_side: Callable[..., None]) -> None:
     torch.manual_seed(0)
     fn, calls = ROWS[title](layers=2) if smoke and "layers" in title else ROWS[title]()
-    backend = StoredOutputs()
-    with torch.no_grad(), _peer_options(title, compiler):
+    with torch.no_grad():
         expected = [snapshot(fn(*args, **kwargs)) for args, kwargs in calls]
-        compiled = compiler.compile(fn, backend=backend)
-        for _ in range(4):
-            for (args, kwargs), result in zip(calls, expected, strict=True):
-                # What one model object is passed twice may be dynamic the second time; then it settles.
-                assert_same(snapshot(compiled(*args, **kwargs)), result, exact=False, where=title)
-        graphs = backend.graphs
-        backend.stop_recording()
-        row("dispatch", title, compiler, calls=len(calls))
-        if len(calls) == 1:
-            (args, kwargs) = calls[0]
-            benchmark(compiled, *args, **kwargs)
-        else:
-            (first, _), (second, _) = calls
+        backends = {compiler.name: StoredOutputs() for compiler in (PEER, FRAMEHOOK)}
+        graphs: dict[str, int] = {}
+        rounds: dict[str, Any] = {}
+        counts: dict[str, int] = {}
+        with _peer_options(title):
+            for compiler in (PEER, FRAMEHOOK):
+                compiled = compiler.compile(fn, backend=backends[compiler.name])
+                for _ in range(4):
+                    for (args, kwargs), result in zip(calls, expected, strict=True):
+                        # What one model object is passed twice may be dynamic the second time; then it settles.
+                        assert_same(snapshot(compiled(*args, **kwargs)), result, exact=False, where=title)
+                graphs[compiler.name] = backends[compiler.name].graphs
+                backends[compiler.name].stop_recording()
+                ready = [partial(compiled, *args, **kwargs) for args, kwargs in calls]
+                count = 1 if smoke else _calls_in(ROUND_SECONDS, ready)
+                rounds[compiler.name] = partial(partial, _run, ready, count)
+                counts[compiler.name] = count * len(calls)
+            side_by_side("dispatch", title, rounds, rounds=ROUNDS, calls=counts)
+        for name, backend in backends.items():
+            assert backend.graphs == graphs[name], "recompiled while it was measured"
 
-            def both() -> None:
-                compiled(*first)
-                compiled(*second)
 
-            benchmark(both)
-        assert backend.graphs == graphs, "recompiled while it was measured"
+def _run(calls: list[Callable[[], Any]], times: int) -> None:
+    if len(calls) == 1:
+        (call,) = calls
+        for _ in repeat(None, times):
+            call()
+        return
+    for _ in repeat(None, times):
+        for call in calls:
+            call()
 
 
-def _peer_options(title: str, compiler: Compiler) -> Any:
+def _calls_in(seconds: float, calls: list[Callable[[], Any]]) -> int:
+    """How often the calls run in about `seconds`."""
+    times = 1
+    while True:
+        start = time.perf_counter()
+        _run(calls, times)
+        passed = time.perf_counter() - start
+        if passed > seconds / 10:
+            return max(1, round(times * seconds / passed))
+        times *= 2
+
+
+def _peer_options(title: str) -> Any:
     # By default the peer compiles anew for every value of the counter, and then gives up.
-    if compiler is PEER and title == "counter attribute":
+    if title == "counter attribute":
         return torch._dynamo.config.patch(allow_unspec_int_on_nn_module=True)
-    return torch.no_grad()
+    return nullcontext()

@@ -6,12 +6,13 @@ The first trace of a process, which pays for imports, is in `test_cold_start.py`
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 
-from benchmarks.compilers import Compiler
+from benchmarks.compilers import FRAMEHOOK, PEER, Compiler
 from tests.models.zoo import by_name
 
 ROWS = {
@@ -22,8 +23,11 @@ ROWS = {
 }
 
 
+ROUNDS = 5
+
+
 @pytest.mark.parametrize("title", ROWS)
-def test_trace(title: str, compiler: Compiler, smoke: bool, row: Callable[..., None], benchmark: Any) -> None:
+def test_trace(title: str, smoke: bool, side_by_side: Callable[..., None]) -> None:
     name, layers = ROWS[title]
     model, graphs = by_name(name), 0
 
@@ -32,18 +36,15 @@ def test_trace(title: str, compiler: Compiler, smoke: bool, row: Callable[..., N
         graphs += 1
         return graph.forward
 
-    def new_model() -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def first_call(compiler: Compiler) -> Callable[[], Any]:
         compiler.reset()
         module = model.build(layers=2 if smoke else layers).eval()
-        return (compiler.compile(module, backend=backend),), model.inference()
+        return partial(compiler.compile(module, backend=backend), **model.inference())
 
-    def first_call(compiled: Any, **batch: Any) -> None:
-        compiled(**batch)
-
-    row("trace", title, compiler)
     with torch.no_grad():
-        (compiled,), batch = new_model()
-        first_call(compiled, **batch)  # warms the process up
+        for compiler in (PEER, FRAMEHOOK):
+            first_call(compiler)()  # warms the process up
         graphs = 0
-        benchmark.pedantic(first_call, setup=new_model, rounds=1 if smoke else 5)
-    assert graphs == (1 if smoke else 5)
+        columns = {compiler.name: partial(first_call, compiler) for compiler in (PEER, FRAMEHOOK)}
+        side_by_side("trace", title, columns, rounds=ROUNDS)
+    assert graphs == (2 if smoke else 2 * ROUNDS)
