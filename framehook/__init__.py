@@ -5,37 +5,47 @@ The public names, and nothing else.
 
 import gc as _gc
 
+from framehook import supported as _supported
+
+__version__ = "0.1.0"
+
+# Before anything that another Python may not even parse, and before the extension, which it does not have.
+if _supported.problem():
+    from framehook.errors import UnsupportedPythonError as _UnsupportedPythonError
+
+    raise _UnsupportedPythonError(_supported.problem())
+
 # What an import makes stays: a collection in the middle of it would only walk all of torch's objects.
 _collects = _gc.isenabled()
 _gc.disable()
 
-from framehook import native as _native  # noqa: F401  first: it says so when the extension does not fit
-from framehook import backends, errors, events, testing
-from framehook.api import capture, compile, reset, stats
-from framehook.config import config
-from framehook.directives import (
-    allow_in_graph,
-    disable,
-    disallow_in_graph,
-    graph_break,
-    is_compiling,
-    mark_dynamic,
-    mark_static,
-)
-from framehook.errors import (
-    BackendError,
-    BackendOptionError,
-    BuildMismatchError,
-    FramehookError,
-    GraphBreakError,
-    UnknownBackendError,
-)
-from framehook.observe.logs import set_logs
-
-if _collects:
-    _gc.enable()
-
-__version__ = "0.1.0"
+try:
+    from framehook import native as _native  # noqa: F401  first: it says so when the extension does not fit
+    from framehook import backends, errors, events, testing
+    from framehook.api import capture, compile, reset, stats
+    from framehook.config import config
+    from framehook.directives import (
+        allow_in_graph,
+        disable,
+        disallow_in_graph,
+        graph_break,
+        is_compiling,
+        mark_dynamic,
+        mark_static,
+    )
+    from framehook.errors import (
+        BackendError,
+        BackendOptionError,
+        BuildMismatchError,
+        FramehookError,
+        GraphBreakError,
+        UnknownBackendError,
+        UnsupportedPythonError,
+    )
+    from framehook.observe.logs import set_logs
+finally:
+    if _collects:
+        _gc.enable()
 
 __all__ = [
     "BackendError",
@@ -44,6 +54,7 @@ __all__ = [
     "FramehookError",
     "GraphBreakError",
     "UnknownBackendError",
+    "UnsupportedPythonError",
     "__version__",
     "allow_in_graph",
     "backends",

@@ -142,6 +142,13 @@ class BackendOptionError(FramehookError, ValueError):
     """A `mode` or an entry of `options` that the backend does not have, or of the wrong type."""
 
 
+class UnsupportedPythonError(FramehookError, ImportError):
+    """The interpreter is none that framehook is for; the message names those that are.
+
+    Any Python 3.7 and later can import this module, so that the error reaches whoever has the wrong one.
+    """
+
+
 class BuildMismatchError(FramehookError, ImportError):
     """The extension module was built for another torch or Python than the one that imports it."""
 
