@@ -290,9 +290,10 @@ class BreakPoint:
         """The variables that are bound when the instruction is done."""
         inst = self.inst
         bound = list(self.bound)
-        if inst.opname == "STORE_FAST" and inst.argval not in bound:
-            bound.append(inst.argval)
-        elif inst.opname == "DELETE_FAST" and inst.argval in bound:
+        if inst.opname == "STORE_FAST" and self.operands != [None]:
+            if inst.argval not in bound:
+                bound.append(inst.argval)
+        elif inst.opname in ("STORE_FAST", "DELETE_FAST") and inst.argval in bound:
             bound.remove(inst.argval)
         names = set(self.code.co_varnames) | set(self.code.co_cellvars)
         return [name for name in bound if name in names and not name.startswith(".s")]

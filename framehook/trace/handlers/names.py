@@ -35,14 +35,18 @@ def _load_fast(tr: Any, frame: Any, inst: Any) -> None:
 
 
 def _store_fast(tr: Any, frame: Any, inst: Any) -> None:
-    if inst.variable_kind == "cell":
-        frame.cells[inst.argval] = frame.stack.pop()
-        return
     name = inst.argval
-    old = frame.locals.get(name)
+    is_cell = inst.variable_kind == "cell"
+    old = None if is_cell else frame.locals.get(name)
     if old is not None:
         _check_finalizer(tr, old)
-    frame.locals[name] = frame.stack.pop()
+    slots = frame.cells if is_cell else frame.locals
+    value = frame.stack.pop()
+    if value is NULL:
+        # An inlined comprehension gives its variables back as they were: unbound.
+        slots.pop(name, None)
+    else:
+        slots[name] = value
 
 
 def _check_finalizer(tr: Any, value: Value) -> None:
