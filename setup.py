@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import runpy
+import sys
 from glob import glob
 from typing import Any
 
-from setuptools import Extension, setup
+unsupported = runpy.run_path("framehook/supported.py")["problem"]()
+if unsupported:
+    sys.exit(unsupported)  # in these words, rather than in the compiler's
+
+from setuptools import Extension, setup  # noqa: E402
 
 without_torch = os.environ.get("FRAMEHOOK_WITHOUT_TORCH", "") not in ("", "0")
 
@@ -38,8 +44,14 @@ if without_torch:
     extension = Extension(**options)
     command = build_ext
 else:
-    import pybind11
-    import torch
+    try:
+        import pybind11
+        import torch
+    except ModuleNotFoundError as missing:
+        sys.exit(
+            f"framehook is built against the torch that it will run with, and needs {missing.name} installed: "
+            "pip install torch setuptools wheel pybind11 ninja, then pip install --no-build-isolation framehook"
+        )
     from torch.utils.cpp_extension import BuildExtension, CppExtension, include_paths
 
     # Unquoted: the module turns it into a string, so that no shell or build file has to.

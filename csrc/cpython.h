@@ -12,12 +12,13 @@
 #include <cstdint>
 
 // 3.14 rewrote frames (stack references), dropped RETURN_CONST and dict versions: another port of this file.
+// docs/python-versions.md holds the checklist.
 #if PY_VERSION_HEX < 0x030b0000 || PY_VERSION_HEX >= 0x030e0000
-#    error "framehook supports CPython 3.11, 3.12 and 3.13"
+#    error "framehook supports CPython 3.11, 3.12 and 3.13, with the GIL; these are the headers of another"
 #endif
 // 3.13 can be built without the GIL; the assumption above does not hold there.
 #ifdef Py_GIL_DISABLED
-#    error "framehook needs a CPython with the GIL"
+#    error "framehook supports CPython 3.11, 3.12 and 3.13, with the GIL; these headers are free-threaded"
 #endif
 
 namespace framehook {

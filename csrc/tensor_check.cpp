@@ -16,6 +16,13 @@
 
 #ifndef FRAMEHOOK_WITHOUT_TORCH
 
+#    include <torch/headeronly/version.h>
+
+// The fields of TensorImpl and the state of torch below were read in these releases, and compared on them.
+#    if TORCH_VERSION_MAJOR != 2 || TORCH_VERSION_MINOR < 13 || TORCH_VERSION_MINOR > 14
+#        error "framehook supports torch 2.13 and 2.14; these are the headers of another"
+#    endif
+
 #    include <ATen/Context.h>
 #    include <ATen/FuncTorchTLS.h>
 #    include <ATen/PythonTorchFunctionTLS.h>

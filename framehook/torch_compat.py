@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 PEER = "torch._dynamo"
 
 #: The torch releases on which every interface below was tried.
-CHECKED_VERSIONS = ("2.13.0",)
+CHECKED_VERSIONS = ("2.13.0", "2.14.1")
 
 # -- fake tensors ------------------------------------------------------------------------------------------
 
