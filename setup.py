@@ -12,7 +12,14 @@ unsupported = runpy.run_path("framehook/supported.py")["problem"]()
 if unsupported:
     sys.exit(unsupported)  # in these words, rather than in the compiler's
 
+import setuptools  # noqa: E402
 from setuptools import Extension, setup  # noqa: E402
+
+# A new environment of Python 3.11 comes with 65.
+if int(setuptools.__version__.split(".")[0]) < 77:
+    sys.exit(
+        f"setuptools {setuptools.__version__} cannot read framehook's metadata (PEP 639): pip install 'setuptools>=77'"
+    )
 
 without_torch = os.environ.get("FRAMEHOOK_WITHOUT_TORCH", "") not in ("", "0")
 
@@ -50,7 +57,7 @@ else:
     except ModuleNotFoundError as missing:
         sys.exit(
             f"framehook is built against the torch that it will run with, and needs {missing.name} installed: "
-            "pip install torch setuptools wheel pybind11 ninja, then pip install --no-build-isolation framehook"
+            "pip install torch 'setuptools>=77' pybind11 ninja, then pip install --no-build-isolation framehook"
         )
     from torch.utils.cpp_extension import BuildExtension, CppExtension, include_paths
 

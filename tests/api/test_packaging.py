@@ -20,7 +20,8 @@ import framehook
 from framehook import native, supported, torch_compat
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT, BUILD = SETTINGS["project"], SETTINGS["build-system"]
 SUPPORTED = "3.11, 3.12 and 3.13"
 # Tests build from the pinned packages around them, and nothing else.
 OFFLINE = {**os.environ, "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONPATH": ""}
@@ -37,9 +38,9 @@ def run(
     return done
 
 
-def fresh_environment(place: pathlib.Path, *options: str) -> pathlib.Path:
-    """A virtual environment that sees the packages of this one (a .pth file adds no editable installs)."""
-    run(sys.executable, "-m", "venv", *options, place, cwd=place.parent)
+def fresh_environment(place: pathlib.Path) -> pathlib.Path:
+    """A virtual environment that sees the packages of this one, pip among them (a .pth file adds no editable ones)."""
+    run(sys.executable, "-m", "venv", "--without-pip", place, cwd=place.parent)
     python = place / "bin" / "python"
     libraries = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=place).stdout
     (pathlib.Path(libraries.strip()) / "around.pth").write_text(sysconfig.get_path("purelib") + "\n")
@@ -65,7 +66,7 @@ def test_the_metadata_declares_the_torch_releases_that_were_checked() -> None:
     first, last = checked[0], checked[-1]
     wanted = f"torch>={first[0]}.{first[1]},<{last[0]}.{last[1] + 1}"
     assert PROJECT["dependencies"] == [wanted]
-    assert wanted in tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    assert wanted in BUILD["requires"]
 
 
 def test_the_version_has_one_source() -> None:
@@ -130,6 +131,15 @@ def test_a_real_unsupported_python_says_so(version: str, tmp_path: pathlib.Path)
     built = run(python, "setup.py", "build_ext", cwd=ROOT, check=False)
     assert built.returncode == 1
     assert built.stderr.startswith(f"framehook supports CPython {SUPPORTED}")
+
+
+def test_setuptools_that_cannot_read_the_metadata_is_named(tmp_path: pathlib.Path) -> None:
+    wanted = next(need for need in BUILD["requires"] if need.startswith("setuptools"))
+    (tmp_path / "setuptools.py").write_text("__version__ = '65.5.0'\nExtension = setup = None")
+    program = f"import sys, runpy\nsys.path.insert(0, {str(tmp_path)!r})\nrunpy.run_path('setup.py')"
+    done = run(sys.executable, "-c", program, cwd=ROOT, check=False)
+    assert done.returncode == 1
+    assert f"pip install '{wanted}'" in done.stderr
 
 
 def preprocess(path: pathlib.Path, includes: pathlib.Path, *flags: str) -> str:
@@ -229,7 +239,7 @@ try:
 except ImportError as error:
     print(type(error).__name__, gc.isenabled(), error)
 """
-    python = fresh_environment(tmp_path / "venv", "--without-pip")
+    python = fresh_environment(tmp_path / "venv")
     message = run(python, "-c", program, cwd=tmp_path).stdout
     assert message.startswith("BuildMismatchError True framehook._C was built for Python _C.cpython-399")
     assert "pip install --no-build-isolation" in message
@@ -309,6 +319,9 @@ def wheel(sdist: pathlib.Path) -> pathlib.Path:
     return made
 
 
+# A checkout that is installed around an environment is not an installation in it.
+IN_HERE = ("--ignore-installed", "--no-deps")
+
 USE = """
 import pathlib, sys, torch, framehook
 from framehook import _C
@@ -362,23 +375,12 @@ def test_a_wheel_is_tagged_for_its_python_and_works_where_it_is_installed(
         f"framehook-{framehook.__version__}.dist-info",
     }
     python = fresh_environment(tmp_path / "venv")
-    run(python, "-m", "pip", "install", "--no-deps", wheel, cwd=tmp_path)
+    run(python, "-m", "pip", "install", *IN_HERE, wheel, cwd=tmp_path)
     assert_usable(python, tmp_path)
 
 
 @pytest.mark.slow
 def test_the_sdist_installs_without_isolation(sdist: pathlib.Path, tmp_path: pathlib.Path) -> None:
     python = fresh_environment(tmp_path / "venv")
-    # --ignore-installed: a checkout that is installed around this environment is not an installation in it.
-    run(
-        python,
-        "-m",
-        "pip",
-        "install",
-        "--no-build-isolation",
-        "--ignore-installed",
-        "--no-deps",
-        sdist,
-        cwd=tmp_path,
-    )
+    run(python, "-m", "pip", "install", "--no-build-isolation", *IN_HERE, sdist, cwd=tmp_path)
     assert_usable(python, tmp_path)
