@@ -5,6 +5,9 @@
 
 #include <structmember.h>
 
+#include <algorithm>
+#include <vector>
+
 namespace framehook {
 
 // ---- CompiledCallable ------------------------------------------------------------------------------------
@@ -29,6 +32,7 @@ class BoundArguments {
         for (Py_ssize_t i = 0; i < count_; i++) slots_[i] = nullptr;
     }
     ~BoundArguments() {
+        if (!thread_may_run_python()) return;
         for (Py_ssize_t i = 0; i < count_; i++) Py_XDECREF(slots_[i]);
         if (slots_ != on_stack_) delete[] slots_;
     }
@@ -350,6 +354,8 @@ struct GraphCallableObject {
     PyObject_HEAD vectorcallfunc vectorcall;
     PyObject* function;
     PyObject* name;
+    PyObject* refuse;  // raises for a result that does not fit, or None
+    Py_ssize_t outputs;
     PyObject* weak_references;
     bool is_boxed;
     bool mutates;
@@ -365,27 +371,65 @@ static PyObject* call_graph_function(GraphCallableObject* self, PyObject* inputs
                                static_cast<size_t>(PyList_GET_SIZE(inputs)), nullptr);
 }
 
+// Whether no object comes twice among the outputs of a graph.
+static bool outputs_are_distinct(PyObject* const* items, Py_ssize_t count) {
+    constexpr Py_ssize_t few = 8, many = 256;
+    if (count <= few) {
+        for (Py_ssize_t i = 1; i < count; i++)
+            if (std::find(items, items + i, items[i]) != items + i) return false;
+        return true;
+    }
+    if (count > many) {
+        std::vector<PyObject*> sorted(items, items + count);
+        std::sort(sorted.begin(), sorted.end());
+        return std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+    }
+    PyObject* table[2 * many] = {};  // open addressing, at most half full
+    constexpr size_t mask = 2 * many - 1;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        size_t slot = (reinterpret_cast<size_t>(items[i]) * 0x9E3779B97F4A7C15u >> 32) & mask;
+        while (table[slot] != nullptr) {
+            if (table[slot] == items[i]) return false;
+            slot = (slot + 1) & mask;
+        }
+        table[slot] = items[i];
+    }
+    return true;
+}
+
 // Compilers find common subexpressions and then return one tensor for two that the program made; eager's are
 // two objects.  Outputs are different values of the trace, so whatever comes twice is copied.
 static PyObject* separate_outputs(PyObject* result) {
     Py_ssize_t count = PySequence_Fast_GET_SIZE(result);
-    for (Py_ssize_t i = 1; i < count; ++i) {
-        PyObject** items = PySequence_Fast_ITEMS(result);
-        for (Py_ssize_t j = 0; j < i; ++j) {
-            if (items[i] != items[j] || !PyObject_HasAttrString(items[i], "clone")) continue;
-            PyObject* copies = PySequence_List(result);
-            Py_DECREF(result);
-            if (copies == nullptr) return nullptr;
-            PyObject* copy = PyObject_CallMethod(PyList_GET_ITEM(copies, i), "clone", nullptr);
-            if (copy == nullptr || PyList_SetItem(copies, i, copy) < 0) {
-                Py_DECREF(copies);
-                return nullptr;
-            }
-            result = copies;
-            break;
+    if (outputs_are_distinct(PySequence_Fast_ITEMS(result), count)) return result;
+    PyObject* copies = PySequence_List(result);
+    Py_DECREF(result);
+    if (copies == nullptr) return nullptr;
+    for (Py_ssize_t i = 1; i < count; i++) {
+        PyObject** items = PySequence_Fast_ITEMS(copies);
+        if (std::find(items, items + i, items[i]) == items + i) continue;
+        if (!PyObject_HasAttrString(items[i], "clone")) continue;
+        PyObject* copy = PyObject_CallMethod(items[i], "clone", nullptr);
+        if (copy == nullptr || PyList_SetItem(copies, i, copy) < 0) {
+            Py_DECREF(copies);
+            return nullptr;
         }
     }
-    return result;
+    return copies;
+}
+
+// A backend's compiled graph that gives something else than the graph's outputs is told so, by an exception
+// that is not taken for a failure of the graph.
+static PyObject* refuse_result(GraphCallableObject* self, PyObject* result) {
+    CaptureOff off;
+    PyObject* answer = PyObject_CallOneArg(self->refuse, result);
+    Py_DECREF(result);
+    if (answer != nullptr) {
+        Py_DECREF(answer);
+        PyErr_Format(PyExc_TypeError, "compiled graph %U returned something else than its outputs",
+                     self->name);
+    }
+    return nullptr;
 }
 
 static PyObject* call_graph(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* keywords) {
@@ -396,6 +440,11 @@ static PyObject* call_graph(PyObject* callable, PyObject* const* args, size_t na
         return nullptr;
     }
     PyObject* result = call_graph_function(self, args[0]);
+    if (result != nullptr && self->refuse != Py_None &&
+        !((PyTuple_Check(result) || PyList_Check(result)) &&
+          PySequence_Fast_GET_SIZE(result) == self->outputs)) {
+        return refuse_result(self, result);
+    }
     if (result != nullptr && !PyTuple_Check(result) && !PyList_Check(result)) {
         PyErr_Format(PyExc_TypeError, "compiled graph %U returned %.200s instead of a list or tuple",
                      self->name, Py_TYPE(result)->tp_name);
@@ -407,11 +456,12 @@ static PyObject* call_graph(PyObject* callable, PyObject* const* args, size_t na
 }
 
 static PyObject* graph_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-    static const char* names[] = {"fn", "boxed", "mutates", "name", nullptr};
-    PyObject *function, *name;
+    static const char* names[] = {"fn", "boxed", "mutates", "name", "outputs", "refuse", nullptr};
+    PyObject *function, *name, *refuse = Py_None;
     int is_boxed, mutates;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OppU:GraphCallable", const_cast<char**>(names), &function,
-                                     &is_boxed, &mutates, &name)) {
+    Py_ssize_t outputs = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OppU|nO:GraphCallable", const_cast<char**>(names),
+                                     &function, &is_boxed, &mutates, &name, &outputs, &refuse)) {
         return nullptr;
     }
     if (!PyCallable_Check(function)) {
@@ -425,6 +475,9 @@ static PyObject* graph_new(PyTypeObject* type, PyObject* args, PyObject* kwargs)
     self->function = function;
     Py_INCREF(name);
     self->name = name;
+    Py_INCREF(refuse);
+    self->refuse = refuse;
+    self->outputs = outputs;
     self->is_boxed = is_boxed != 0;
     self->mutates = mutates != 0;
     return reinterpret_cast<PyObject*>(self);
@@ -432,6 +485,7 @@ static PyObject* graph_new(PyTypeObject* type, PyObject* args, PyObject* kwargs)
 
 static int graph_traverse(GraphCallableObject* self, visitproc visit, void* arg) {
     Py_VISIT(self->function);
+    Py_VISIT(self->refuse);
     return 0;
 }
 
@@ -439,6 +493,8 @@ static int graph_clear(GraphCallableObject* self) {
     // Left callable: it then answers None, which call_graph refuses.
     Py_INCREF(Py_None);
     Py_XSETREF(self->function, Py_None);
+    Py_INCREF(Py_None);
+    Py_XSETREF(self->refuse, Py_None);
     return 0;
 }
 
@@ -446,6 +502,7 @@ static void graph_dealloc(GraphCallableObject* self) {
     PyObject_GC_UnTrack(self);
     if (self->weak_references != nullptr) PyObject_ClearWeakRefs(reinterpret_cast<PyObject*>(self));
     Py_CLEAR(self->function);
+    Py_CLEAR(self->refuse);
     Py_CLEAR(self->name);
     Py_TYPE(self)->tp_free(reinterpret_cast<PyObject*>(self));
 }
@@ -571,7 +628,10 @@ int init_callable(PyObject* module) {
     PyTypeObject& g = GraphCallableType;
     g.tp_name = "framehook._C.GraphCallable";
     g.tp_doc =
-        "GraphCallable(fn, boxed, mutates, name)\n--\n\nA compiled graph, called with one list of inputs.";
+        "GraphCallable(fn, boxed, mutates, name, outputs=0, refuse=None)\n--\n\n"
+        "A compiled graph, called with one list of inputs.  With refuse, that is called, to raise, with a "
+        "result "
+        "that is no list or tuple of so many outputs.";
     g.tp_basicsize = sizeof(GraphCallableObject);
     g.tp_flags = flags;
     g.tp_new = graph_new;

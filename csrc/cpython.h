@@ -52,6 +52,11 @@ bool finish_unrun_frame(PyThreadState* ts, Frame* frame);
 _PyFrameEvalFunction current_eval_function();
 void set_eval_function(_PyFrameEvalFunction evaluate);
 bool interpreter_is_finalizing();
+// Up to 3.13 a daemon thread that wants the GIL of a finalizing interpreter is ended by pthread_exit, which runs
+// the destructors on its C++ stack without the GIL: they ask here first, and then leave everything as it is.
+inline bool thread_may_run_python() {
+    return !interpreter_is_finalizing() || PyGILState_Check();
+}
 
 // ---- observers -----------------------------------------------------------------------------------------
 
@@ -228,6 +233,12 @@ inline PyObject* instance_dict(PyObject* object) {
     }
     PyObject** place = _PyObject_GetDictPtr(object);
     return place != nullptr ? *place : nullptr;
+}
+
+// Starts to load the instance dict of an object.
+inline void prefetch_instance_dict(PyObject* object) {
+    if (object == nullptr || !(Py_TYPE(object)->tp_flags & Py_TPFLAGS_MANAGED_DICT)) return;
+    __builtin_prefetch(reinterpret_cast<PyObject**>(object)[-3]);
 }
 
 // The bases of a class as its `__bases__` shows them, borrowed.

@@ -39,14 +39,26 @@ namespace framehook {
 
 namespace {
 
-uint64_t block_version(const Instruction& enter, PyObject* owner) {
-    if (enter.operation == kENTER_TYPE) return type_version(owner);
+uint64_t dict_block_version(const Instruction& enter, PyObject* owner) {
     if (owner == nullptr) return 0;
     // The order of an OrderedDict moves without its version.
     if (enter.member != 0 && PyODict_Check(owner)) return 0;
     // Where stores go past the version (3.13), comparing value pointers with those seen last would not do: a
     // float freed and another one made at its address look alike.  Such a block is run every time.
     return dict_version_is_reliable(owner) ? dict_version(owner) : 0;
+}
+
+uint64_t block_version(const Instruction& enter, PyObject* owner) {
+    return enter.operation == kENTER_TYPE ? type_version(owner) : dict_block_version(enter, owner);
+}
+
+// Whether the block may be skipped; if not, its version is forgotten.
+bool enters_unchanged(Instruction& enter, PyObject* dict) {
+    const uint64_t version = dict_block_version(enter, dict);
+    if (version == enter.version && version != 0) [[likely]]
+        return true;
+    enter.version = 0;
+    return false;
 }
 
 // kExact: registers own what they hold and no block is skipped, so Python may run in getters.
@@ -74,8 +86,7 @@ Verdict run(Program& program, const Arguments& frame, PyObject** registers, std:
     for (;; pc++) {
         Instruction& in = code[pc];
         if constexpr (!kExact) {
-            // Most likely what the register held last time.  The walk is bound by memory, not by
-            // instructions.
+            // Most likely what the register held last time.
             __builtin_prefetch(registers[code[pc + kPrefetchDistance].a]);
         }
         switch (in.operation) {
@@ -100,31 +111,39 @@ Verdict run(Program& program, const Arguments& frame, PyObject** registers, std:
                 REQUIRE(registers[in.a] != nullptr);
                 put(in.b, instance_dict(registers[in.a]));
                 break;
-            case kENTER_OBJECT: {
-                PyObject* object = registers[in.a];
-                REQUIRE(object != nullptr);
-                REQUIRE(in.object == nullptr || reinterpret_cast<PyObject*>(Py_TYPE(object)) == in.object);
-                PyObject* dict = instance_dict(object);
-                put(in.b, dict);
-                if constexpr (!kExact) {
-                    uint64_t version = block_version(in, dict);
-                    if (version == in.version && version != 0) break;
-                    in.version = 0;
+            case kENTER_OBJECT:
+                for (;; pc++) {
+                    Instruction& each = code[pc];
+                    PyObject* object = registers[each.a];
+                    REQUIRE(object != nullptr);
+                    REQUIRE(each.object == nullptr ||
+                            reinterpret_cast<PyObject*>(Py_TYPE(object)) == each.object);
+                    if constexpr (!kExact) {
+                        __builtin_prefetch(registers[code[pc + kPrefetchDistance].a]);
+                        if (each.may_look_ahead) prefetch_instance_dict(registers[code[pc + kLookAhead].a]);
+                    }
+                    PyObject* dict = instance_dict(object);
+                    put(each.b, dict);
+                    if (kExact || !enters_unchanged(each, dict)) {
+                        pc = each.x - 1;
+                        break;
+                    }
+                    if (code[pc + 1].operation != kENTER_OBJECT) break;
                 }
-                pc = in.x - 1;
                 break;
-            }
-            case kENTER_DICT: {
-                PyObject* dict = registers[in.a];
-                REQUIRE(dict == nullptr || PyDict_Check(dict));
-                if constexpr (!kExact) {
-                    uint64_t version = block_version(in, dict);
-                    if (version == in.version && version != 0) break;
-                    in.version = 0;
+            case kENTER_DICT:
+                for (;; pc++) {
+                    Instruction& each = code[pc];
+                    PyObject* dict = registers[each.a];
+                    REQUIRE(dict == nullptr || PyDict_Check(dict));
+                    if constexpr (!kExact) __builtin_prefetch(registers[code[pc + kPrefetchDistance].a]);
+                    if (kExact || !enters_unchanged(each, dict)) {
+                        pc = each.x - 1;
+                        break;
+                    }
+                    if (code[pc + 1].operation != kENTER_DICT) break;
                 }
-                pc = in.x - 1;
                 break;
-            }
             case kENTER_TYPE: {
                 PyObject* type = registers[in.a];
                 REQUIRE(type != nullptr && PyType_Check(type));
@@ -220,6 +239,14 @@ Verdict run(Program& program, const Arguments& frame, PyObject** registers, std:
             case kLENGTH:
                 REQUIRE(length_of(registers[in.a]) == in.number);
                 break;
+            case kDICT_LENGTH:
+                for (;; pc++) {
+                    const Instruction& each = code[pc];
+                    __builtin_prefetch(registers[code[pc + kPrefetchDistance].a]);
+                    REQUIRE(reinterpret_cast<PyDictObject*>(registers[each.a])->ma_used == each.number);
+                    if (code[pc + 1].operation != kDICT_LENGTH) break;
+                }
+                break;
             case kITEMS_ARE: {
                 PyObject* tuple = registers[in.a];
                 const std::vector<PyObject*>& items = in.keys->keys;
@@ -252,7 +279,17 @@ Verdict run(Program& program, const Arguments& frame, PyObject** registers, std:
                 break;
             }
             case kTENSOR:
-                REQUIRE(registers[in.a] != nullptr && tensor_check_matches(in.tensor, registers[in.a]));
+                for (;; pc++) {
+                    const Instruction& each = code[pc];
+                    if constexpr (!kExact) {
+                        __builtin_prefetch(registers[code[pc + kPrefetchDistance].a]);
+                        const Instruction& later = code[pc + kLookAhead];
+                        if (each.may_look_ahead) tensor_prefetch(later.tensor, registers[later.a]);
+                    }
+                    REQUIRE(registers[each.a] != nullptr &&
+                            tensor_check_matches(each.tensor, registers[each.a]));
+                    if (code[pc + 1].operation != kTENSOR) break;
+                }
                 break;
             case kSTATE:
                 REQUIRE(state_snapshot_matches(in.object));

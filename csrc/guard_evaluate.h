@@ -33,7 +33,8 @@ namespace framehook {
     X(NOT_NONE)                                                                    \
     X(EQUALS)                                                                      \
     X(LENGTH)                                                                      \
-    X(ITEMS_ARE) /* a is a tuple of the very objects in the constant */            \
+    X(DICT_LENGTH) /* of what is known to be a dict */                             \
+    X(ITEMS_ARE)   /* a is a tuple of the very objects in the constant */          \
     X(KEYS)                                                                        \
     X(HAS_KEY)                                                                     \
     X(NO_KEY)                                                                      \
@@ -71,6 +72,7 @@ struct Predicate {
 struct Instruction {
     uint8_t operation = kNEVER;
     uint8_t member = kOtherMember;
+    bool may_look_ahead = false;  // the register read kLookAhead further on is written by then
     uint32_t a = 0;
     uint32_t b = 0;
     uint32_t x = 0;  // slot, jump target, or the table entry where a key was found last
@@ -94,7 +96,9 @@ struct ValidityObject {
     PyObject_HEAD bool is_valid;
 };
 
-constexpr size_t kPrefetchDistance = 6;
+// How far ahead an object is loaded, and what it points at: the walk is bound by memory, not by instructions.
+constexpr size_t kPrefetchDistance = 8;
+constexpr size_t kLookAhead = 4;
 
 // What evaluations have left behind for one object: registers and the versions of the blocks that wrote them.
 struct Memory {
@@ -169,6 +173,7 @@ struct Harvest {
     std::vector<PyObject*> arguments;  // one tuple per predicate
 
     ~Harvest() {
+        if (!thread_may_run_python()) return;
         Py_XDECREF(inputs);
         for (PyObject* tuple : arguments) Py_XDECREF(tuple);
     }

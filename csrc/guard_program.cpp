@@ -94,6 +94,21 @@ bool set_key(Program& program, Instruction& in, PyObject* key) {
     return is_plain_key(key) ? hold_strongly(program, key) : hold(program, key);
 }
 
+// Layers have parameters of the same shapes: alike checks are one, so that it stays in the processor's cache.
+TensorCheck* shared_tensor_check(Program& program, PyObject* fields) {
+    TensorCheck* check = tensor_check_new(fields);
+    if (check == nullptr) return nullptr;
+    auto& known = program.tensors;
+    auto found = std::find_if(known.begin(), known.end(),
+                              [&](const TensorCheck* other) { return tensor_checks_equal(check, other); });
+    if (found != known.end()) {
+        tensor_check_free(check);
+        return *found;
+    }
+    known.push_back(check);
+    return check;
+}
+
 bool set_constant(Program& program, Instruction& in, PyObject* constant, size_t register_count) {
     switch (in.operation) {
         case kENTER_OBJECT:
@@ -114,6 +129,7 @@ bool set_constant(Program& program, Instruction& in, PyObject* constant, size_t 
             in.object = constant;
             return hold_strongly(program, constant);
         case kLENGTH:
+        case kDICT_LENGTH:
         case kOVERLAPS:
             in.number = PyLong_AsSsize_t(constant);
             return in.number != -1 || !PyErr_Occurred();
@@ -150,10 +166,8 @@ bool set_constant(Program& program, Instruction& in, PyObject* constant, size_t 
             return true;
         }
         case kTENSOR:
-            in.tensor = tensor_check_new(constant);
-            if (in.tensor == nullptr) return false;
-            program.tensors.push_back(in.tensor);
-            return hold(program, PyTuple_GET_ITEM(constant, 0));
+            in.tensor = shared_tensor_check(program, constant);
+            return in.tensor != nullptr && hold(program, PyTuple_GET_ITEM(constant, 0));
         case kSTATE:
             if (!is_state_snapshot(constant)) {
                 PyErr_SetString(PyExc_TypeError, "the constant of a state guard is a StateSnapshot");
@@ -205,6 +219,26 @@ bool is_check(uint8_t operation) {
     return operation >= kTYPE_IS || operation == kENTER_OBJECT;
 }
 
+// In a row of alike instructions, what a later one reads may be followed early if it is there already.
+void allow_looking_ahead(Program& program) {
+    std::vector<Instruction>& code = program.instructions;
+    std::vector<size_t> written(program.registers.size(), 0);  // behind which instruction of the main line
+    size_t enter = program.main_size;
+    for (size_t pc = code.size(); pc-- > 0;) {
+        const Instruction& in = code[pc];
+        if (in.operation == kLEAVE) enter = in.x;
+        const bool is_in_block = pc > program.main_size;
+        const bool writes = in.operation < kTYPE_IS && in.operation != kEND && in.operation != kLEAVE &&
+                            in.operation != kENTER_DICT && in.operation != kENTER_TYPE;
+        if (writes) written[in.b] = is_in_block ? enter : pc;
+    }
+    for (size_t pc = 0; pc + kLookAhead < program.main_size; pc++) {
+        const Instruction& later = code[pc + kLookAhead];
+        code[pc].may_look_ahead =
+            later.operation == code[pc].operation && (written[later.a] < pc || later.a < kFixedRegisters);
+    }
+}
+
 // Finds where the main line ends, checks that blocks are entered from it and go back to it, and adds the
 // padding.
 bool close_instructions(Program& program) {
@@ -227,6 +261,7 @@ bool close_instructions(Program& program) {
     }
     if (!fits) PyErr_SetString(PyExc_ValueError, "blocks must follow the main line and return to it");
     program.instructions.resize(size + kPrefetchDistance);
+    if (fits) allow_looking_ahead(program);
     return fits;
 }
 

@@ -141,6 +141,19 @@ void tensor_check_free(TensorCheck* check) {
     delete check;
 }
 
+bool tensor_checks_equal(const TensorCheck* a, const TensorCheck* b) {
+    return a->type == b->type && a->keys == b->keys && a->dtype == b->dtype && a->device == b->device &&
+           a->requires_grad == b->requires_grad && a->has_strides == b->has_strides &&
+           a->dimensions == b->dimensions && a->shape == b->shape && a->symbolic == b->symbolic;
+}
+
+void tensor_prefetch(const TensorCheck* check, PyObject* object) {
+    if (object == nullptr || Py_TYPE(object) != check->type) return;
+    const char* impl = reinterpret_cast<const char*>(THPVariable_Unpack(object).unsafeGetTensorImpl());
+    __builtin_prefetch(impl + 64);
+    __builtin_prefetch(impl + 128);
+}
+
 PyObject* tensor_check_class(const TensorCheck* check) {
     return reinterpret_cast<PyObject*>(check->type);
 }
@@ -843,6 +856,10 @@ TensorCheck* tensor_check_new(PyObject*) {
     return static_cast<TensorCheck*>(no_torch());
 }
 void tensor_check_free(TensorCheck*) {}
+bool tensor_checks_equal(const TensorCheck*, const TensorCheck*) {
+    return false;
+}
+void tensor_prefetch(const TensorCheck*, PyObject*) {}
 PyObject* tensor_check_class(const TensorCheck*) {
     return nullptr;
 }

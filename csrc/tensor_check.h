@@ -15,9 +15,12 @@ struct DisjointCheck;
 // Null with an exception when they do not make sense.
 TensorCheck* tensor_check_new(PyObject* fields);
 void tensor_check_free(TensorCheck* check);
+bool tensor_checks_equal(const TensorCheck* a, const TensorCheck* b);
 // The exact class, borrowed.
 PyObject* tensor_check_class(const TensorCheck* check);
 bool tensor_check_matches(const TensorCheck* check, PyObject* object);
+// Starts to load what a check of `object` will read.
+void tensor_prefetch(const TensorCheck* check, PyObject* object);
 
 // From (number of inputs, indices of mutated ones, pairs that may overlap).
 DisjointCheck* disjoint_check_new(PyObject* fields);

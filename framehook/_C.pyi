@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 State = Literal["active", "skip", "skip_recursive", "frozen"]
 
@@ -115,7 +115,15 @@ class CompiledCallable:
     def handle(self) -> Any: ...
 
 class GraphCallable:
-    def __init__(self, fn: Callable[..., Any], boxed: bool, mutates: bool, name: str) -> None: ...
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        boxed: bool,
+        mutates: bool,
+        name: str,
+        outputs: int = 0,
+        refuse: Callable[[Any], NoReturn] | None = None,
+    ) -> None: ...
     def __call__(self, inputs: list[Any], /) -> Sequence[Any]: ...
     @property
     def __name__(self) -> str: ...

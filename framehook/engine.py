@@ -199,12 +199,10 @@ def _run_backend(handle: Handle, capture: trace.Capture) -> Callable[[list[Any]]
         run = undo.wrap(run, compiled.is_boxed)
     is_final = capture.mutates_inputs and (undo is None or not undo.undoes_changes)
 
-    def make_call(fn: Callable[..., Any], is_boxed: bool) -> _C.GraphCallable:
-        return _C.GraphCallable(fn, is_boxed, is_final, compiler.name)
-
     if not isinstance(compiler, ForeignCompiler):
-        return make_call(run, compiled.is_boxed)
-    return results.check_first_result(make_call, run, compiled.is_boxed, compiler.name, graph, outputs)
+        return _C.GraphCallable(run, compiled.is_boxed, is_final, compiler.name)
+    refuse = results.refusal(compiler.name, graph, outputs)
+    return _C.GraphCallable(run, compiled.is_boxed, is_final, compiler.name, outputs, refuse)
 
 
 def _changed_places(capture: trace.Capture) -> list[int]:
@@ -258,7 +256,7 @@ def _add_entry(
     # What a partial entry calls itself is code of the user's.
     torch_compat.hide_from_peer(code, is_recursive=capture.graph_break is None)
     entry = _C.Entry(
-        lowering.lower(capture.guards, planned.sources()),
+        lowering.lower(capture.guards, planned.sources(), planned.looked_up),
         code,
         takes_inputs=True,
         is_whole=capture.graph_break is None,

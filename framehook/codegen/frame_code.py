@@ -41,12 +41,18 @@ _FRAME_BOUND = frozenset(
 class Plan:
     """What a capture's code needs: the graph's outputs, and objects from outside beyond the graph's inputs."""
 
-    __slots__ = ("capture", "extras", "outputs")
+    __slots__ = ("capture", "extras", "looked_up", "outputs")
 
     def __init__(self, capture: Capture, outputs: list[TensorValue], extras: list[Source]) -> None:
         self.capture = capture
         self.outputs = outputs
         self.extras = extras
+        #: What the frame looked up without using it: the entry fits only if it is there.
+        self.looked_up: list[Source] = [
+            value.source
+            for value in capture.looked_up
+            if value.actual is None and not isinstance(value.source, LocalSource | ObjectSource)
+        ]
 
     def sources(self) -> list[Source]:
         """What the guard program hands over: the graph's inputs, then the extras."""
@@ -128,7 +134,6 @@ class _Writer:
         builder, capture = self.builder, self.capture
         builder.set_line(self.code.co_firstlineno)
         builder.begin()
-        self._fetch_what_was_found()
         self._take_inputs()
         self._run_graph()
         if capture.frame.inst.line is not None:
@@ -144,12 +149,6 @@ class _Writer:
             builder.return_value()
         else:
             self._break()
-
-    def _fetch_what_was_found(self) -> None:
-        """What the frame looked up and did not use is fetched all the same: the entry fits only if it is there."""
-        for value in self.capture.looked_up:
-            if value.actual is None and not isinstance(value.source, (LocalSource, ObjectSource)):
-                self.emitter.extras.setdefault(value.source, len(self.emitter.extras))
 
     def _take_inputs(self) -> None:
         """Move the extras from the end of the list of inputs into variables."""

@@ -3,7 +3,7 @@
 Sources become nodes with one register each, so a common prefix is fetched once.  All keys wanted from one dict
 (or attributes of one class) form a block that the program skips while the dict's version stands still; what can
 change behind an unchanged dict is checked outside of it.  Order: arguments first, then state, then the object
-graph from the top down, then what relates several values, predicates last.
+graph from the top down, level by level, then what relates several values, predicates last.
 """
 
 from __future__ import annotations
@@ -325,17 +325,16 @@ class _Lowering:
         self.emit("LEAVE", owner.register, owner.register, enter, None, -1)
         self.out = self.main
 
-    def emit_open(self, node: _Node, reached: _Reached) -> list[tuple[_Node, _Reached]]:
-        """What is wanted of a place just fetched; returns places to look at next."""
+    def emit_checks(self, node: _Node, reached: _Reached) -> None:
+        """Type and checks of a place just fetched, as far as no block has them."""
         in_block = reached is _Reached.IN_BLOCK
-        following: list[tuple[_Node, _Reached]] = []
         own_block = node.is_dict and node.wants_block()
-        dict_node = node.instance_dict
-        dict_block = dict_node is not None and dict_node.wants_block()
-        type_done = node.type_guard is None or (in_block and _is_fixed_type(node.type_guard[1]))
-        if not type_done and not dict_block:
-            self.emit_type(node)
-            type_done = True
+        if self.waits_with_type(node, reached):
+            cls = None
+        else:
+            cls = node.type_guard[1] if node.type_guard is not None else None
+            if cls is not None and not (in_block and _is_fixed_type(cls)):
+                self.emit_type(node)
         for guard, check, constant in node.checks:
             if in_block and check in _BLOCK_CHECKS:
                 continue
@@ -343,47 +342,77 @@ class _Lowering:
                 own_block and (check in _KEY_CHECKS or check is Check.LENGTH)
             ):
                 continue
-            self.emit_check(node, guard, check, constant)
-        if dict_node is not None:
-            if dict_block:
-                self.emit_object(node, dict_node, type_done)
-                following.append((dict_node, _Reached.ENTERED))
-                following.extend((child, _Reached.IN_BLOCK) for child in dict_node.keys.values())
+            if check is Check.LENGTH and cls is not None and issubclass(cls, dict):
+                self.emit("DICT_LENGTH", node.register, node.register, 0, constant, guard)
             else:
-                self.emit("DICT_OF", node.register, dict_node.register, 0, None, dict_node.guard)
-                following.append((dict_node, _Reached.FETCHED))
-        if own_block and reached is not _Reached.ENTERED:
-            order = any(check is Check.KEYS for _, check, _ in node.checks)
-            enter = self.emit("ENTER_DICT", node.register, node.register, 0, order, node.guard)
-            self.emit_block(node, enter, "KEY", node.keys)
-            following.extend((child, _Reached.IN_BLOCK) for child in node.keys.values())
-        if node.class_attrs or any(check is Check.NO_CLASS_ATTR for _, check, _ in node.checks):
-            enter = self.emit("ENTER_TYPE", node.register, node.register, 0, None, node.guard)
-            self.emit_block(node, enter, "CLASS_ATTR", node.class_attrs)
-            following.extend((child, _Reached.IN_BLOCK) for child in node.class_attrs.values())
-        for operation, child in node.steps.values():
-            self.emit(operation, node.register, child.register, 0, child.key, child.guard)
-            following.append((child, _Reached.FETCHED))
-        return following
+                self.emit_check(node, guard, check, constant)
 
-    def emit_object(self, node: _Node, dict_node: _Node, type_done: bool) -> None:
-        """Type, instance dict and its block in one instruction."""
+    @staticmethod
+    def waits_with_type(node: _Node, reached: _Reached) -> bool:
+        """Whether the type is checked by the instruction that enters the instance dict."""
+        if node.instance_dict is None or not node.instance_dict.wants_block() or node.type_guard is None:
+            return False
+        return not (reached is _Reached.IN_BLOCK and _is_fixed_type(node.type_guard[1]))
+
+    def emit_instance_dict(self, node: _Node, reached: _Reached) -> Iterable[tuple[_Node, _Reached]]:
+        """Go into the instance dict; returns places to look at next."""
+        dict_node = node.instance_dict
+        if dict_node is None:
+            return
+        if not dict_node.wants_block():
+            self.emit("DICT_OF", node.register, dict_node.register, 0, None, dict_node.guard)
+            yield dict_node, _Reached.FETCHED
+            return
         cls, guard = None, dict_node.guard
-        if node.type_guard is not None and not type_done:
+        if node.type_guard is not None and self.waits_with_type(node, reached):
             guard, cls = node.type_guard
         order = any(check is Check.KEYS for _, check, _ in dict_node.checks)
         constant = (cls,) if order else cls
         enter = self.emit("ENTER_OBJECT", node.register, dict_node.register, 0, constant, guard)
         self.emit_block(dict_node, enter, "KEY", dict_node.keys)
+        yield dict_node, _Reached.ENTERED
+        for child in dict_node.keys.values():
+            yield child, _Reached.IN_BLOCK
+
+    def emit_dict(self, node: _Node, reached: _Reached) -> Iterable[tuple[_Node, _Reached]]:
+        """Go into a dict; returns places to look at next."""
+        if not (node.is_dict and node.wants_block()) or reached is _Reached.ENTERED:
+            return
+        order = any(check is Check.KEYS for _, check, _ in node.checks)
+        enter = self.emit("ENTER_DICT", node.register, node.register, 0, order, node.guard)
+        self.emit_block(node, enter, "KEY", node.keys)
+        for child in node.keys.values():
+            yield child, _Reached.IN_BLOCK
+
+    def emit_class(self, node: _Node, reached: _Reached) -> Iterable[tuple[_Node, _Reached]]:
+        """Go into a class; returns places to look at next."""
+        if not (node.class_attrs or any(check is Check.NO_CLASS_ATTR for _, check, _ in node.checks)):
+            return
+        enter = self.emit("ENTER_TYPE", node.register, node.register, 0, None, node.guard)
+        self.emit_block(node, enter, "CLASS_ATTR", node.class_attrs)
+        for child in node.class_attrs.values():
+            yield child, _Reached.IN_BLOCK
+
+    def emit_steps(self, node: _Node, reached: _Reached) -> Iterable[tuple[_Node, _Reached]]:
+        """Single fetches; returns places to look at next."""
+        for operation, child in node.steps.values():
+            self.emit(operation, node.register, child.register, 0, child.key, child.guard)
+            yield child, _Reached.FETCHED
 
     def walk(self, nodes: Iterable[tuple[_Node, _Reached]]) -> None:
-        pending = list(nodes)
-        pending.reverse()
-        while pending:
-            node, in_block = pending.pop()
-            following = self.emit_open(node, in_block)
-            following.reverse()
-            pending.extend(following)
+        """Level by level: what is independent of each other stands together, and alike instructions in rows."""
+        level = list(nodes)
+        while level:
+            begin = len(self.main)
+            for node, reached in level:
+                self.emit_checks(node, reached)
+            self.main[begin:] = sorted(self.main[begin:], key=_rank)
+            level = [
+                place
+                for enter in (self.emit_instance_dict, self.emit_dict, self.emit_class, self.emit_steps)
+                for node, reached in level
+                for place in enter(node, reached)
+            ]
 
     def emit_relation(self, index: int) -> None:
         guard = self.guards[index]
@@ -416,9 +445,11 @@ class _Lowering:
                     pairs.append((places[a], places[b]))
         return tuple(pairs)
 
-    def program(self, inputs: Sequence[Source]) -> _C.GuardProgram:
+    def program(self, inputs: Sequence[Source], present: Iterable[Source]) -> _C.GuardProgram:
         for index, guard in enumerate(self.guards):
             self.collect(index, guard)
+        for source in present:
+            self.node(source, -1)
         input_registers = tuple(self.node(source, -1).register for source in inputs)
         for index in self.dead:
             self.emit("NEVER", 0, 0, 0, None, index)
@@ -465,18 +496,27 @@ _CHECK_OPERATIONS = {
     Check.CELL_EMPTY: "CELL_EMPTY",
 }
 
+#: The order of the checks of one level: types first, which later ones may rely on, then from cheap to dear.
+_RANKS = {_OP[name]: rank for rank, name in enumerate(("TYPE_IS", "IS", "NOT_NONE", "EQUALS", "DICT_LENGTH"))}
+
+
+def _rank(instruction: tuple[int, int, int, int, Any, int]) -> int:
+    operation = instruction[0]
+    return _RANKS.get(operation, len(_RANKS) + operation)
+
 
 def _is_device(constant: object) -> bool:
     cls = type(constant)
     return cls.__module__ == "torch" and cls.__qualname__ == "device"
 
 
-def lower(guards: GuardSet, inputs: Sequence[Source]) -> _C.GuardProgram:
+def lower(guards: GuardSet, inputs: Sequence[Source], present: Iterable[Source] = ()) -> _C.GuardProgram:
     """Lower guards to a program that also fetches `inputs`, in this order.
 
     Args:
         guards: the guards; failures are reported by their index in iteration order.
         inputs: sources of the values that the program hands to the entry.
+        present: sources that have to be there, whatever they hold.
 
     Returns:
         The program.  If an object that a guard names has died already, one that never holds.
@@ -484,4 +524,4 @@ def lower(guards: GuardSet, inputs: Sequence[Source]) -> _C.GuardProgram:
     Raises:
         TypeError, ValueError: a guard's constant does not fit its check.
     """
-    return _Lowering(tuple(guards)).program(inputs)
+    return _Lowering(tuple(guards)).program(inputs, present)

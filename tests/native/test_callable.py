@@ -294,6 +294,41 @@ def test_graph_callable(handle, boxed):
         bad([])
 
 
+class Cloned:
+    """Something with `clone()`, which is all that a graph's outputs are asked for."""
+
+    def clone(self):
+        return Cloned()
+
+
+@pytest.mark.parametrize("count", [2, 9, 300])
+@pytest.mark.parametrize("place", [0, -2])
+def test_an_output_that_comes_twice_is_copied(count, place):
+    values = [Cloned() for _ in range(count)]
+    values[-1] = values[place]
+    graph = _C.GraphCallable(lambda inputs: values, True, False, "graph")
+    given = graph([])
+    assert len({id(each) for each in given}) == count
+    assert list(given[:-1]) == values[:-1]
+    assert values[-1] is values[place], "what the graph returned is its own"
+    distinct = tuple(Cloned() for _ in range(count))
+    assert _C.GraphCallable(lambda inputs: distinct, True, False, "graph")([]) is distinct
+
+
+@pytest.mark.parametrize("result", [None, (), (1, 2), [1, 2, 3], 7])
+def test_a_result_that_does_not_fit_is_refused_at_any_call(result):
+    def refuse(given):
+        assert given is result and _C.is_capture_off()
+        raise LookupError("refused")
+
+    results = [(1,), result, [1]]
+    graph = _C.GraphCallable(lambda inputs: results.pop(0), True, False, "graph", 1, refuse)
+    assert graph([]) == (1,)
+    with pytest.raises(LookupError, match="refused"):
+        graph([])
+    assert graph([]) == [1]
+
+
 def failing_victim(graph, inputs="[x]"):
     def victim(x):
         return ("eager", x)
