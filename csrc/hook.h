@@ -54,7 +54,9 @@ void end_capture_off();
 class CaptureOff {
   public:
     CaptureOff() { begin_capture_off(); }
-    ~CaptureOff() { end_capture_off(); }
+    ~CaptureOff() {
+        if (thread_may_run_python()) end_capture_off();
+    }
     CaptureOff(const CaptureOff&) = delete;
     CaptureOff& operator=(const CaptureOff&) = delete;
 };

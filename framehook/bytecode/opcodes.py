@@ -32,9 +32,12 @@ FORMAT_VALUE                 argval (conversion "str" "repr" "ascii" or None, ha
                              FORMAT_WITH_SPEC of 3.13 are this one
 CONVERT_VALUE                3.13; argval "str", "repr" or "ascii"
 UNARY_POSITIVE, LIST_TO_TUPLE, ASYNC_GEN_WRAP, PREP_RERAISE_STAR     intrinsics in 3.12+
-CALL_INTRINSIC_1, _2         the intrinsics that 3.11 has not; argval is the intrinsic's name
+STOPITERATION_ERROR          exception -> what leaves the generator: RuntimeError for StopIteration (3.12+, at
+                             the end of each generator; an intrinsic)
+CALL_INTRINSIC_1, _2         the other intrinsics; argval is the intrinsic's name
 MAKE_FUNCTION                arg: flags (0 on 3.13); SET_FUNCTION_ATTRIBUTE arg: one flag (3.13)
 SEND                         3.11: at the end receiver is popped; 3.12+: it stays for END_SEND
+CLEANUP_THROW                receiver, sent, exception -> receiver, value of a StopIteration; others are raised (3.12+)
 
 Superinstructions of 3.13 are split. Everything else has one name and meaning in all versions.
 Sources: Python/bytecodes.c (3.12, 3.13), Python/ceval.c (3.11), Lib/opcode.py of each.
@@ -52,6 +55,9 @@ SUPPORTED: tuple[Version, Version] = ((3, 11), (3, 13))
 
 # 3.13 turned the two slots below a call's arguments around: [callable, NULL] where it was [NULL, callable].
 NULL_COMES_FIRST = VERSION < (3, 13)
+
+# At the end of a receiver SEND leaves it on the stack, for END_SEND to drop.
+SEND_KEEPS_RECEIVER = VERSION >= (3, 12)
 
 
 class Row(NamedTuple):
@@ -148,8 +154,8 @@ ROWS: tuple[Row, ...] = (
     Row("CACHE", "", "skip", V311, V313),
 )
 
-# Intrinsics that were operations in 3.11, by number; the same in 3.12 and 3.13.
-INTRINSICS_1 = {4: "ASYNC_GEN_WRAP", 5: "UNARY_POSITIVE", 6: "LIST_TO_TUPLE"}
+# Intrinsics with a name of their own, by number; the same in 3.12 and 3.13.
+INTRINSICS_1 = {3: "STOPITERATION_ERROR", 4: "ASYNC_GEN_WRAP", 5: "UNARY_POSITIVE", 6: "LIST_TO_TUPLE"}
 INTRINSICS_2 = {1: "PREP_RERAISE_STAR"}
 
 INTRINSIC_NAMES_1: list[str] = list(getattr(opcode, "_intrinsic_1_descs", ()))

@@ -20,7 +20,7 @@ from framehook.values.functions import (
     NestedFunctionValue,
 )
 from framehook.values.mappings import DictValue
-from framehook.values.objects import ExceptionValue
+from framehook.values.objects import ExceptionValue, ObjectValue
 from framehook.values.sequences import TupleValue
 
 _COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
@@ -205,14 +205,18 @@ def resume_generator(
     try:
         if thrown is not None:
             frame.stack.pop()
+            delegated = _throw_into_receiver(tr, frame, thrown)
+            if delegated is None or isinstance(delegated, ObservedException):
+                thrown = None if delegated is None else delegated.value
+            else:
+                frame.yielded = delegated
+                return delegated
         tr.run_inner(frame, thrown)
     except ObservedException as observed:
         generator.finished = True
         if issubclass(observed.value.python_type(), StopIteration):
-            # PEP 479
-            error = ExceptionValue(RuntimeError, [ConstantValue("generator raised StopIteration")])
-            error.cause = error.context = observed.value
-            raise ObservedException(error) from None
+            # Where the generator's own code does not see to it.
+            raise ObservedException(stopiteration_error(observed.value)) from None
         raise
     finally:
         generator.running = False
@@ -220,6 +224,43 @@ def resume_generator(
         generator.finished = True
         return None
     return frame.yielded
+
+
+def stopiteration_error(exception: Value) -> Value:
+    """What leaves a generator in place of an exception (PEP 479)."""
+    if not issubclass(exception.python_type(), StopIteration):
+        return exception
+    error = ExceptionValue(RuntimeError, [ConstantValue("generator raised StopIteration")])
+    error.cause = error.context = exception
+    return error
+
+
+def _throw_into_receiver(tr: Any, frame: Frame, thrown: Value) -> Value | ObservedException | None:
+    """Throw into what a suspended `yield from` delegates to, if it does.
+
+    Returns what that yields; None when it has returned, and the frame goes on behind the `yield from`; else the
+    exception to raise in the frame.
+    """
+    instructions = frame.instructions
+    send = instructions[frame.inst.index - 1]
+    if frame.inst.opname != "YIELD_VALUE" or send.opname != "SEND":
+        return ObservedException(thrown)
+    receiver = frame.stack[-1].realize(tr)
+    if not isinstance(receiver, GeneratorValue):
+        if isinstance(receiver, ObjectValue) or hasattr(receiver.python_type(), "throw"):
+            tr.graph_break("generator", f"an exception is thrown into {receiver.describe()}")
+        return ObservedException(thrown)
+    try:
+        if issubclass(thrown.python_type(), GeneratorExit):
+            generator_method(tr, receiver, "close", [])
+            return ObservedException(thrown)
+        item = resume_generator(tr, receiver, ConstantValue(None), thrown)
+    except ObservedException as observed:
+        return observed
+    if item is None:
+        tr.finish_send(frame, receiver.frame.result or ConstantValue(None))
+        frame.index = send.target
+    return item
 
 
 def generator_method(tr: Any, generator: GeneratorValue, name: str, args: Sequence[Value]) -> Value:

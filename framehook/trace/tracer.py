@@ -12,7 +12,7 @@ import torch
 
 from framehook import torch_compat
 from framehook.bytecode.decode import decode
-from framehook.bytecode.opcodes import V312, VERSION
+from framehook.bytecode.opcodes import SEND_KEEPS_RECEIVER
 from framehook.bytecode.resume import (
     changing_parameters,
     entry_index,
@@ -75,10 +75,6 @@ for _target, _rule in library_rules.TABLE.items():
 MAX_INSTRUCTIONS = 2_000_000
 #: Depth of inlined calls after which a call is left native.
 MAX_DEPTH = 120
-
-
-#: From 3.12 on SEND leaves the receiver for END_SEND.
-SEND_KEEPS_RECEIVER = VERSION >= V312
 
 
 def original_unit(code: types.CodeType, index: int) -> int:

@@ -9,11 +9,11 @@ import torch
 
 import framehook
 from framehook.testing import CompileCounter, assert_same, snapshot
-from tests.semantics import language_classes, language_containers
+from tests.semantics import language_classes, language_containers, language_generators
 from tests.semantics.guard_table import outcome
 from tests.semantics.language_programs import PROGRAMS
 
-assert language_classes and language_containers  # they fill the table
+assert language_classes and language_containers and language_generators  # they fill the table
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -104,6 +104,21 @@ def _send(tr: Any, frame: Any, inst: Any) -> None:
     frame.index = inst.target
 
 
+def _end_send(tr: Any, frame: Any, inst: Any) -> None:
+    result = frame.pop()
+    frame.pop()  # the receiver
+    frame.push(result)
+
+
+def _cleanup_throw(tr: Any, frame: Any, inst: Any) -> None:
+    # Stack: receiver, what was sent last, the exception that was thrown in.
+    exception = frame.pop().realize(tr)
+    if not issubclass(exception.python_type(), StopIteration):
+        raise ObservedException(exception)
+    frame.pop()
+    frame.push(exception.get_attr(tr, "value"))
+
+
 HANDLERS = {
     "JUMP": _jump,
     "POP_JUMP_IF_TRUE": _pop_jump_if(True),
@@ -119,4 +134,6 @@ HANDLERS = {
     "YIELD_VALUE": _yield_value,
     "GET_YIELD_FROM_ITER": _get_yield_from_iter,
     "SEND": _send,
+    "END_SEND": _end_send,
+    "CLEANUP_THROW": _cleanup_throw,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from framehook.trace.calls import stopiteration_error
 from framehook.trace.frame import PreviousException
 from framehook.values.base import ConstantValue, ObservedException
 from framehook.values.classes import ClassValue
@@ -40,6 +41,10 @@ def _check_exc_match(tr: Any, frame: Any, inst: Any) -> None:
 def _reraise(tr: Any, frame: Any, inst: Any) -> None:
     exception = frame.pop().realize(tr)
     raise ObservedException(exception)
+
+
+def _stopiteration_error(tr: Any, frame: Any, inst: Any) -> None:
+    frame.push(stopiteration_error(frame.pop().realize(tr)))
 
 
 def _raise_varargs(tr: Any, frame: Any, inst: Any) -> None:
@@ -90,6 +95,7 @@ HANDLERS = {
     "POP_EXCEPT": _pop_except,
     "CHECK_EXC_MATCH": _check_exc_match,
     "RERAISE": _reraise,
+    "STOPITERATION_ERROR": _stopiteration_error,
     "RAISE_VARARGS": _raise_varargs,
     "BEFORE_WITH": _before_with,
     "WITH_EXCEPT_START": _with_except_start,
