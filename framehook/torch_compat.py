@@ -45,7 +45,7 @@ def make_fake_mode() -> FakeTensorMode:
 
     `torch._subclasses.fake_tensor.FakeTensorMode`: tensors with metadata and no data.  Without a `ShapeEnv`,
     operations whose output shape or value depends on data raise instead of inventing symbols, which is what
-    static tracing wants.  Checked: 2.13.0.
+    static tracing wants.  Checked: 2.13.0, 2.14.1.
     """
     # static_shapes stays True when `ensure_shape_env` adds an environment later.
     return FakeTensorMode(static_shapes=True)
@@ -56,7 +56,7 @@ def ensure_shape_env(mode: FakeTensorMode) -> ShapeEnv:
 
     `FakeTensorMode.shape_env` may be assigned after construction.  AOTAutograd works without one, but
     Inductor's and AOTAutograd's disk caches are bypassed ("no shape env"), so the backends ask for it.
-    Checked: 2.13.0.
+    Checked: 2.13.0, 2.14.1.
     """
     if mode.shape_env is None:
         from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -72,7 +72,7 @@ def fakify(
 
     `FakeTensorMode.from_tensor` keeps class `Parameter`, `requires_grad`, leaf-ness, strides, storage sharing
     and view relations, and memoises per tensor (weakly).  With `static=False` sizes become symbols named
-    after `source`.  Checked: 2.13.0.
+    after `source`.  Checked: 2.13.0, 2.14.1.
 
     Raises:
         torch._subclasses.fake_tensor.UnsupportedFakeTensorException: for quantized and other exotic tensors.
@@ -81,19 +81,23 @@ def fakify(
         tensor = tensor.detach()
     # Under a user's dispatch mode (FlopCounterMode, ...) the metadata reads would be counted as operations.
     if static:
-        return mode.from_tensor(tensor, static_shapes=True)
+        fake = mode.from_tensor(tensor, static_shapes=True)
+        if tensor.dim() == 0 and isinstance(fake, FakeTensor):
+            # Since 2.14 the fake remembers the number in such a tensor: data, which no guard covers.
+            fake.item_memo = None
+        return fake
     ensure_shape_env(mode)
     return mode.from_tensor(tensor, static_shapes=False, source=GraphSource(source))
 
 
 def _shares_memory_with_base(view: torch.Tensor) -> bool:
-    """Whether a view still is one; setting `view.data` leaves `_base` behind as it was.  Checked: 2.13.0."""
+    """Whether a view still is one; setting `view.data` leaves `_base` behind as it was.  Checked: 2.13.0, 2.14.1."""
     base = view._base
     return base is None or base.untyped_storage()._cdata == view.untyped_storage()._cdata
 
 
 def is_fake(value: object) -> bool:
-    """Whether `value` is a fake tensor (`FakeTensor`; a fake Parameter is one too).  Checked: 2.13.0."""
+    """Whether `value` is a fake tensor (`FakeTensor`; a fake Parameter is one too).  Checked: 2.13.0, 2.14.1."""
     return isinstance(value, FakeTensor)
 
 
@@ -101,7 +105,7 @@ def is_plain(tensor: torch.Tensor) -> bool:
     """Whether this is a tensor with memory of its own, not one that functorch or functionalisation wraps.
 
     `torch._C._functorch.is_functorch_wrapped_tensor` covers vmap, grad and jvp levels;
-    `torch._is_functional_tensor` the C++ functionalisation wrapper.  Checked: 2.13.0.
+    `torch._is_functional_tensor` the C++ functionalisation wrapper.  Checked: 2.13.0, 2.14.1.
     """
     return not (
         torch._C._functorch.is_functorch_wrapped_tensor(tensor) or torch._is_functional_tensor(tensor)
@@ -112,7 +116,7 @@ def is_stale(fake: torch.Tensor, real: torch.Tensor) -> bool:
     """Whether tracing changed the metadata of an input's fake, so that it no longer describes the input.
 
     In-place operations change the fake itself: `x.t_()` its strides, `x.mul_(weight)` its `requires_grad`.
-    AOTAutograd must see inputs as they are before the graph runs.  Checked: 2.13.0.
+    AOTAutograd must see inputs as they are before the graph runs.  Checked: 2.13.0, 2.14.1.
     """
     return (
         fake.requires_grad != real.requires_grad
@@ -126,19 +130,10 @@ def is_stale(fake: torch.Tensor, real: torch.Tensor) -> bool:
     )
 
 
-def memory_span(tensor: torch.Tensor) -> range:
-    """The addresses from a tensor's first to its last byte, gaps included; empty for tensors without elements."""
-    start = tensor.data_ptr()
-    if tensor.numel() == 0:
-        return range(start, start)
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return range(start, start + (last + 1) * tensor.element_size())
-
-
 def is_mutated(fake: torch.Tensor) -> bool:
     """Whether tracing changed this input in place; inference tensors do not count their changes.
 
-    `Tensor._version`; a fake begins at 0.  Checked: 2.13.0.
+    `Tensor._version`; a fake begins at 0.  Checked: 2.13.0, 2.14.1.
     """
     return fake.is_inference() or fake._version > 0
 
@@ -148,7 +143,7 @@ def is_mutated_with_gradient(fake: torch.Tensor) -> bool:
 
     AOTAutograd may save such an input for backward and then overwrite it: backward raises "modified by an
     inplace operation" where eager does not (`x.mul_(weight)`).  `Tensor._version` counts changes; a fake
-    begins at 0.  Checked: 2.13.0.
+    begins at 0.  Checked: 2.13.0, 2.14.1.
     """
     return fake.requires_grad and not fake.is_leaf and fake._version > 0
 
@@ -156,7 +151,7 @@ def is_mutated_with_gradient(fake: torch.Tensor) -> bool:
 def is_traceable_subclass(tensor: torch.Tensor) -> bool:
     """Whether a subclass can be flattened into inner tensors (`__tensor_flatten__`).
 
-    `torch.utils._python_dispatch.is_traceable_wrapper_subclass`, the test AOTAutograd uses.  Checked: 2.13.0.
+    `torch.utils._python_dispatch.is_traceable_wrapper_subclass`, the test AOTAutograd uses.  Checked: 2.13.0, 2.14.1.
     """
     from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -179,7 +174,7 @@ def _install_log_filter() -> None:
     """`torch._subclasses.fake_tensor` logs "failed while attempting to run meta" with a traceback.
 
     A failing propagation is an ordinary graph break for us, so these records are dropped in the tracing
-    thread.  A filter survives torch's own handler set-up.  Checked: 2.13.0.
+    thread.  A filter survives torch's own handler set-up.  Checked: 2.13.0, 2.14.1.
     """
     logging.getLogger("torch._subclasses.fake_tensor").addFilter(_QuietWhileTracing())
 
@@ -219,7 +214,7 @@ def autocast_devices() -> tuple[str, ...]:
 def save_state() -> TorchState:
     """Read the state that `restore_state` puts back.
 
-    `torch.autocast_increment_nesting` has no reader of its own: it returns the new level.  Checked: 2.13.0.
+    `torch.autocast_increment_nesting` has no reader of its own: it returns the new level.  Checked: 2.13.0, 2.14.1.
     """
     nesting = torch.autocast_increment_nesting() - 1
     torch.autocast_decrement_nesting()
@@ -272,7 +267,7 @@ def autocast_difference(
 
     `nesting` is how much deeper autocast regions are nested now; `is_cache_enabled` is what the traced program
     set (tracing itself keeps the cache off).  Setters: `torch.set_autocast_enabled`, `set_autocast_dtype`,
-    `set_autocast_cache_enabled`, `autocast_increment_nesting`.  Checked: 2.13.0.
+    `set_autocast_cache_enabled`, `autocast_increment_nesting`.  Checked: 2.13.0, 2.14.1.
     """
     back: StateCalls = []
     here: StateCalls = []
@@ -298,7 +293,7 @@ def autocast_difference(
 def set_grad_enabled(is_enabled: bool) -> None:
     """Set grad mode; `torch._C._set_grad_enabled` is also the form that graphs carry.
 
-    AOTAutograd recognises exactly this callable in a graph.  Checked: 2.13.0.
+    AOTAutograd recognises exactly this callable in a graph.  Checked: 2.13.0, 2.14.1.
     """
     torch._C._set_grad_enabled(is_enabled)
 
@@ -306,13 +301,13 @@ def set_grad_enabled(is_enabled: bool) -> None:
 def enter_inference_mode(mode: bool) -> Any:
     """Enter inference mode and return the guard for `exit_inference_mode`.
 
-    `torch.autograd.grad_mode._enter_inference_mode`, the form that graphs carry.  Checked: 2.13.0.
+    `torch.autograd.grad_mode._enter_inference_mode`, the form that graphs carry.  Checked: 2.13.0, 2.14.1.
     """
     return torch.autograd.grad_mode._enter_inference_mode(mode)
 
 
 def exit_inference_mode(guard: Any) -> None:
-    """Leave what `enter_inference_mode` entered; guards must be left in reverse order.  Checked: 2.13.0."""
+    """Leave what `enter_inference_mode` entered; guards must be left in reverse order.  Checked: 2.13.0, 2.14.1."""
     torch.autograd.grad_mode._exit_inference_mode(guard)
 
 
@@ -321,7 +316,7 @@ def preserve_rng() -> Iterator[None]:
     """Leave the random state of torch (CPU and every initialised CUDA device) and `random` as it was.
 
     Reading a generator under a fake or dispatch mode would be intercepted, so both ends run with
-    `torch.utils._python_dispatch._disable_current_modes`.  Checked: 2.13.0.
+    `torch.utils._python_dispatch._disable_current_modes`.  Checked: 2.13.0, 2.14.1.
     """
     with _disable_current_modes(), torch._C.DisableTorchFunction():
         cpu = torch.random.get_rng_state()
@@ -345,7 +340,7 @@ def no_user_modes() -> Iterator[None]:
 
     `torch.overrides._get_current_function_mode_stack`, `_pop_mode`, `_push_mode`; default devices
     (`torch.utils._device.DeviceContext` is a function mode) stay, because they decide what factories return.
-    Dispatch modes: `torch.utils._python_dispatch._disable_current_modes`.  Checked: 2.13.0.
+    Dispatch modes: `torch.utils._python_dispatch._disable_current_modes`.  Checked: 2.13.0, 2.14.1.
     """
     modes = torch.overrides._get_current_function_mode_stack()
     kept = [mode for mode in modes if isinstance(mode, DeviceContext)]
@@ -364,7 +359,7 @@ def is_only_device_modes() -> bool:
     """Whether default devices are all that is active of modes, functorch transforms and saved-tensor hooks.
 
     `_get_current_function_mode_stack`, `_len_torch_dispatch_stack`, `peek_interpreter_stack`,
-    `_top_saved_tensors_default_hooks`.  Checked: 2.13.0.
+    `_top_saved_tensors_default_hooks`.  Checked: 2.13.0, 2.14.1.
     """
     return (
         all(type(mode) is DeviceContext for mode in torch.overrides._get_current_function_mode_stack())
@@ -377,7 +372,7 @@ def is_only_device_modes() -> bool:
 def put_back(tensor: torch.Tensor, values: torch.Tensor, version: int | None) -> None:
     """Undo changes in place that autograd did not record: the values, and the version unless it is None.
 
-    `torch._C._autograd._unsafe_set_version_counter`; inference tensors have no version.  Checked: 2.13.0.
+    `torch._C._autograd._unsafe_set_version_counter`; inference tensors have no version.  Checked: 2.13.0, 2.14.1.
     """
     with torch._C.DisableTorchFunctionSubclass(), torch.inference_mode(version is None), torch.no_grad():
         tensor.copy_(values)
@@ -398,7 +393,7 @@ def trace_session() -> Iterator[TorchState]:
 
     Inside: no user mode and no `__torch_function__` override runs (`torch._C.DisableTorchFunctionSubclass`),
     the autocast cache is off (fake casts must not enter it), failing propagation is not logged, and random
-    state is preserved.  Checked: 2.13.0.
+    state is preserved.  Checked: 2.13.0, 2.14.1.
     """
     _install_log_filter()
     state = save_state()
@@ -417,7 +412,7 @@ def no_torch_function() -> Iterator[None]:
     """No `__torch_function__` override or mode runs inside, in this thread.
 
     `torch._C.DisableTorchFunction` (all) rather than `DisableTorchFunctionSubclass` (overrides only).
-    Checked: 2.13.0.
+    Checked: 2.13.0, 2.14.1.
     """
     with torch._C.DisableTorchFunction():
         yield
@@ -427,7 +422,7 @@ def no_torch_function() -> Iterator[None]:
 def no_dispatch_modes() -> Iterator[None]:
     """No torch dispatch mode is active inside: `torch.utils._python_dispatch._disable_current_modes`.
 
-    Used to run real operations from within a trace.  Checked: 2.13.0.
+    Used to run real operations from within a trace.  Checked: 2.13.0, 2.14.1.
     """
     with _disable_current_modes():
         yield
@@ -458,7 +453,7 @@ class propagating:
 def dispatch_keys(tensor: torch.Tensor) -> int:
     """The raw dispatch key set of a tensor, as guards compare it.
 
-    `torch._C._dispatch_keys` returns a `DispatchKeySet`; its `raw_repr` is the bit set.  Checked: 2.13.0.
+    `torch._C._dispatch_keys` returns a `DispatchKeySet`; its `raw_repr` is the bit set.  Checked: 2.13.0, 2.14.1.
     """
     return int(torch._C._dispatch_keys(tensor).raw_repr())
 
@@ -471,7 +466,7 @@ class GraphSource(torch._guards.Source):
     """The name of a graph input, in the class that AOTAutograd wants for placeholders.
 
     `torch._guards.Source`: AOTAutograd compares and hashes sources, puts them into its guards, pickles them
-    into its cache key and reads `.name`.  Checked: 2.13.0.
+    into its cache key and reads `.name`.  Checked: 2.13.0, 2.14.1.
     """
 
     local_name: str
@@ -489,7 +484,7 @@ def make_graph_module(root: torch.nn.Module | dict[str, Any], graph: torch.fx.Gr
     """A `GraphModule` that writes its Python code only when `forward` is first used.
 
     `torch.fx._lazy_graph_module._LazyGraphModule`: AOTAutograd interprets the graph, so the code of a graph
-    that goes there is never needed.  Checked: 2.13.0.
+    that goes there is never needed.  Checked: 2.13.0, 2.14.1.
     """
     return _GraphModule(root, graph, class_name="GraphModule")
 
@@ -508,7 +503,7 @@ class _GraphModule(_LazyGraphModule):
 def plain_forward(gm: torch.fx.GraphModule) -> Callable[..., Any]:
     """The function that fx wrote for the graph, bound; no hooks, and no error text around it.
 
-    `_LazyGraphModule.force_recompile` writes the code and makes it the class's `forward`.  Checked: 2.13.0.
+    `_LazyGraphModule.force_recompile` writes the code and makes it the class's `forward`.  Checked: 2.13.0, 2.14.1.
     """
     _LazyGraphModule.force_recompile(gm)
     return gm.forward
@@ -519,7 +514,7 @@ def tracing_context(mode: FakeTensorMode) -> Iterator[torch._guards.TracingConte
     """Install a fresh `TracingContext` for `mode` in this thread, for one trace or one backend compile.
 
     `torch._guards.TracingContext` is how AOTAutograd finds the shared fake mode and where it leaves
-    `fw_metadata` and its guards; `torch._guards.tracing` installs it.  Checked: 2.13.0.
+    `fw_metadata` and its guards; `torch._guards.tracing` installs it.  Checked: 2.13.0, 2.14.1.
     """
     context = torch._guards.TracingContext(mode)
     with torch._guards.tracing(context):
@@ -534,7 +529,7 @@ def mark_inputs(
     AOTAutograd honours static inputs only of graphs that carry `meta['dynamo_compile_id']` (any value),
     `_param_name_to_source` (may be empty), and on every placeholder `_dynamo_source` (distinct) and
     `meta['tensor_dict']['_dynamo_static_input_type']` for the static ones.  Inductor's pre-grad passes and
-    AOTAutograd's cache read `meta['example_value']`.  Checked: 2.13.0.
+    AOTAutograd's cache read `meta['example_value']`.  Checked: 2.13.0, 2.14.1.
     """
     gm.meta["dynamo_compile_id"] = None
     gm._param_name_to_source = {}  # type: ignore[assignment]
@@ -561,7 +556,7 @@ class InputGuard(NamedTuple):
 def input_guards(context: torch._guards.TracingContext) -> tuple[InputGuard, ...]:
     """The aliasing guards of AOTAutograd, in plain form.
 
-    `guards_context.aotautograd_guards` holds `DuplicateInputs` and `StorageOverlap`.  Checked: 2.13.0.
+    `guards_context.aotautograd_guards` holds `DuplicateInputs` and `StorageOverlap`.  Checked: 2.13.0, 2.14.1.
 
     Raises:
         NotImplementedError: for a kind of guard that this release of torch should not have.
@@ -584,7 +579,7 @@ def input_guards(context: torch._guards.TracingContext) -> tuple[InputGuard, ...
 
 
 def static_input_indices(context: torch._guards.TracingContext) -> tuple[int, ...]:
-    """Which inputs AOTAutograd took as static: `TracingContext.fw_metadata`.  Checked: 2.13.0."""
+    """Which inputs AOTAutograd took as static: `TracingContext.fw_metadata`.  Checked: 2.13.0, 2.14.1."""
     metadata = context.fw_metadata
     return () if metadata is None else tuple(metadata.static_input_indices)
 
@@ -611,7 +606,7 @@ def backend_session(mode: FakeTensorMode) -> Iterator[torch._guards.TracingConte
 def boxed_forward(gm: torch.fx.GraphModule) -> Callable[[list[Any]], Any]:
     """The graph as plain Python that takes one list and empties it: `torch.fx.graph._BoxedCodeGen`.
 
-    AOTAutograd calls a compiled graph with a list if it has the attribute `_boxed_call`.  Checked: 2.13.0.
+    AOTAutograd calls a compiled graph with a list if it has the attribute `_boxed_call`.  Checked: 2.13.0, 2.14.1.
     """
     from torch.fx.graph import _BoxedCodeGen
 
@@ -636,7 +631,7 @@ def aot_autograd(
     `torch._functorch.aot_autograd.aot_module_simplified` finds fake mode, sources and static inputs through
     the current `TracingContext` and the marks of `mark_inputs`.  The partitioner is the one that Inductor
     uses too, `min_cut_rematerialization_partition`.  `compiler` gets each graph with its fake inputs.
-    Checked: 2.13.0.
+    Checked: 2.13.0, 2.14.1.
     """
     from torch._functorch.aot_autograd import aot_module_simplified
     from torch._functorch.partitioners import min_cut_rematerialization_partition
@@ -652,7 +647,7 @@ def aot_autograd(
 
 
 def inductor_modes() -> tuple[str, ...]:
-    """The names that `mode` may have: `torch._inductor.list_mode_options`.  Checked: 2.13.0."""
+    """The names that `mode` may have: `torch._inductor.list_mode_options`.  Checked: 2.13.0, 2.14.1."""
     from torch._inductor import list_mode_options
 
     return tuple(list_mode_options())
@@ -661,7 +656,7 @@ def inductor_modes() -> tuple[str, ...]:
 def inductor_option_types() -> dict[str, Any]:
     """Every Inductor option with its type: `torch._inductor.config.get_config_copy` and `get_type`.
 
-    Importing it does not import the compiler.  Checked: 2.13.0.
+    Importing it does not import the compiler.  Checked: 2.13.0, 2.14.1.
     """
     from torch._inductor import config
 
@@ -675,7 +670,7 @@ def inductor_compiler(
 
     `torch._TorchCompileInductorWrapper` turns mode and options into configuration patches (and sets the
     environment variables that CUDA graphs need), then calls `torch._inductor.compile_fx.compile_fx`.
-    Without a patch `compile_fx` is entered directly.  Checked: 2.13.0.
+    Without a patch `compile_fx` is entered directly.  Checked: 2.13.0, 2.14.1.
     """
     return torch._TorchCompileInductorWrapper(mode, options, dynamic)
 
@@ -684,7 +679,7 @@ def is_backward_failure(error: BaseException) -> bool:
     """Whether AOTAutograd, which traces backward at once, met an error that eager meets only in backward.
 
     Saved tensors that were overwritten, and operations without a derivative; autograd has no classes of its own
-    for them, so the text decides.  Checked: 2.13.0.
+    for them, so the text decides.  Checked: 2.13.0, 2.14.1.
     """
     text = str(error) if isinstance(error, RuntimeError) else ""
     return "has been modified by an inplace operation" in text or (
@@ -695,7 +690,7 @@ def is_backward_failure(error: BaseException) -> bool:
 def is_skip_request(error: BaseException) -> bool:
     """Whether a backend asked to run this graph eagerly: `torch._dynamo.exc.SkipFrame`.
 
-    Inductor raises it, after a warning, for devices without bfloat16.  Checked: 2.13.0.
+    Inductor raises it, after a warning, for devices without bfloat16.  Checked: 2.13.0, 2.14.1.
     """
     module = sys.modules.get("torch._dynamo.exc")
     return module is not None and isinstance(error, module.SkipFrame)
@@ -707,7 +702,7 @@ def boxed_call(compiled: Callable[..., Any], gm: torch.fx.GraphModule) -> tuple[
     `aot_module_simplified` hides a function of one list under `forward(*args)`, which prepends the module's
     own parameters, and `compile_fx` hides that under `torch._dynamo.disable`.  Both are known by
     `__wrapped__` and name; below them the convention is boxed.  Only graphs without parameters and buffers of
-    their own may skip `forward`.  Checked: 2.13.0.
+    their own may skip `forward`.  Checked: 2.13.0, 2.14.1.
     """
     if next(gm.parameters(), None) is not None or next(gm.buffers(), None) is not None:
         return compiled, False
@@ -726,7 +721,7 @@ def uncapturable_roots() -> tuple[CodeType, ...]:
     """Code objects below which nothing may be captured.
 
     `torch.autograd.function.BackwardCFunction.apply` runs the backward of a compiled graph, and compiles it
-    the first time (AOTAutograd compiles backward graphs lazily).  Checked: 2.13.0.
+    the first time (AOTAutograd compiles backward graphs lazily).  Checked: 2.13.0, 2.14.1.
     """
     backward = torch.autograd.function.BackwardCFunction
     return (backward.apply.__code__, backward.apply_boxed.__code__)
@@ -736,7 +731,7 @@ def mark_cudagraph_step() -> None:
     """Tell Inductor's CUDA graph trees that a new call of a compiled function begins.
 
     They read `torch._dynamo.mutation_guard.GenerationTracker.generation`, and reuse memory of an earlier
-    generation.  Checked: 2.13.0 (by reading; needs a GPU to try).
+    generation.  Checked: 2.13.0, 2.14.1 (by reading; needs a GPU to try).
     """
     module = sys.modules.get("torch._dynamo.mutation_guard")
     if module is not None:
@@ -752,7 +747,7 @@ _PEER_WRAPPERS = frozenset(
 def is_peer_wrapper(code: CodeType) -> bool:
     """Whether `code` runs a function under `torch.compiler.disable` or `torch.compile`.
 
-    Both are closures in `torch/_dynamo/eval_frame.py`; below them nothing is ours to capture.  Checked: 2.13.0.
+    Both are closures in `torch/_dynamo/eval_frame.py`; below them nothing is ours to capture.  Checked: 2.13.0, 2.14.1.
     """
     return code.co_qualname in _PEER_WRAPPERS and code.co_filename.endswith("_dynamo/eval_frame.py")
 
@@ -762,7 +757,7 @@ def behind_generation_tag(fn: FunctionType) -> FunctionType | None:
 
     `torch._dynamo.mutation_guard.install_generation_tagging_init` replaces both, once `torch.compile` has run,
     by closures that call the original and note the new module in a table of the peer.  Modules made while a
-    frame is traced are not noted: they are made anew, without `__init__`, by generated code.  Checked: 2.13.0.
+    frame is traced are not noted: they are made anew, without `__init__`, by generated code.  Checked: 2.13.0, 2.14.1.
     """
     name, _, method = fn.__qualname__.rpartition(".<locals>.patched_")
     if not name.endswith("install_generation_tagging_init") or not fn.__code__.co_filename.endswith(
@@ -781,7 +776,7 @@ def hide_from_peer(code: CodeType, is_recursive: bool = True) -> None:
 
     Its frame hook is active while one of its functions runs, and would compile our tracer, and what a backend
     does, frame by frame.  `torch._C._dynamo.eval_frame.set_code_exec_strategy` with SKIP for the frame and below;
-    it is part of torch's extension module and loads nothing.  Checked: 2.13.0.
+    it is part of torch's extension module and loads nothing.  Checked: 2.13.0, 2.14.1.
     """
     from torch._C._dynamo import eval_frame
 
@@ -792,6 +787,6 @@ def hide_from_peer(code: CodeType, is_recursive: bool = True) -> None:
 
 def is_marked_disabled(fn: object) -> bool:
     """Whether a function's own frame is to stay eager: `torch._dynamo.decorators.skip` sets
-    `_torchdynamo_disable` on it.  Checked: 2.13.0.
+    `_torchdynamo_disable` on it.  Checked: 2.13.0, 2.14.1.
     """
     return getattr(fn, "_torchdynamo_disable", False) is True

@@ -95,7 +95,7 @@ def _changes_overlapping(inputs: Sequence[GraphInput]) -> bool:
     changed = [each for each in tensors if torch_compat.is_mutated(each.fake)]
     if not changed or len(tensors) < 2:
         return False
-    spans = {id(each): torch_compat.memory_span(each.example) for each in tensors}
+    spans = {id(each): _memory_span(each.example) for each in tensors}
     return any(
         one is not other
         and spans[id(one)].start < spans[id(other)].stop
@@ -103,6 +103,15 @@ def _changes_overlapping(inputs: Sequence[GraphInput]) -> bool:
         for one in changed
         for other in tensors
     )
+
+
+def _memory_span(tensor: torch.Tensor) -> range:
+    """The addresses from a tensor's first to its last byte, gaps included; empty for tensors without elements."""
+    start = tensor.data_ptr()
+    if tensor.numel() == 0:
+        return range(start, start)
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return range(start, start + (last + 1) * tensor.element_size())
 
 
 def _as_it_is(gm: torch.fx.GraphModule, reason: str) -> CompiledGraph:

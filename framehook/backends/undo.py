@@ -129,7 +129,7 @@ def _is_random(node: torch.fx.Node) -> bool:
         arguments = dict(enumerate(node.args)) | node.kwargs
         return arguments.get("training", arguments.get("train", arguments.get(2))) is not False
     if name == "scaled_dot_product_attention":
-        return node.kwargs.get("dropout_p", (*node.args, *[0.0] * 5)[4]) != 0.0
+        return bool(node.kwargs.get("dropout_p", (*node.args, *[0.0] * 5)[4]) != 0.0)
     if _RANDOM_BY_PROBABILITY.search(name):
         return node.kwargs.get("training") is not False and any(
             isinstance(each, float) and each > 0 for each in (*node.args, *node.kwargs.values())
