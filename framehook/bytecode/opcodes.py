@@ -7,8 +7,8 @@ operation                    stack before -> after (top on the right); argval
 LOAD_FAST                    -> value; variable name. Raises UnboundLocalError when unbound
                              (LOAD_FAST_CHECK is this one)
 LOAD_FAST_AND_CLEAR          -> raw slot or NULL, slot becomes unbound (3.12+, inlined comprehensions)
-STORE_FAST / DELETE_FAST     of variable_kind "cell" (3.12+, inlined comprehensions) they set the raw slot
-LOAD_CLOSURE                 -> the cell itself (3.13 spells it LOAD_FAST)
+LOAD_FAST / STORE_FAST / DELETE_FAST     of variable_kind "cell" (3.12+, inlined comprehensions): the raw slot
+LOAD_CLOSURE                 -> the raw slot of a cell: the cell itself (3.13 spells it LOAD_FAST) but for those
 LOAD_CONST, RETURN_VALUE     RETURN_CONST is split into these two
 LOAD_GLOBAL                  -> value; name. push_null: -> NULL, value or value, NULL (`NULL_COMES_FIRST`)
 LOAD_ATTR                    object -> value; name

@@ -24,7 +24,8 @@ def _constant(tr: Any, value: Any) -> Value:
 
 
 def _load_fast(tr: Any, frame: Any, inst: Any) -> None:
-    value = frame.locals.get(inst.argval)
+    # Inlined comprehensions keep plain values in slots that are cells outside of them.
+    value = (frame.cells if inst.variable_kind == "cell" else frame.locals).get(inst.argval)
     if value is None:
         name = inst.argval
         tr.throw(
