@@ -37,7 +37,7 @@ def is_operation_failure(error: BaseException) -> bool:
     """Whether an operation raised while AOTAutograd traced the graph with fake tensors.
 
     It was raised below `torch/_functorch`, and not in a compiler that AOTAutograd called: Inductor, or one of
-    somebody else, whose failures are their own.  Checked: 2.13.0.
+    somebody else, whose failures are their own.  Checked: 2.13.0, 2.14.1.
     """
     if type(error) not in (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
         return False
