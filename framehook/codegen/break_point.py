@@ -36,6 +36,8 @@ class BreakPoint:
         self.emitter = emitter
         self.frame = frame
         self.inst: Instruction = frame.inst
+        # A truth test and what is done with its answer are one step: nothing then depends on the answer's value.
+        self.tail = _truth_tail(code, self.inst)
         self.items: list[StackItem] = []  # the stack below the operands
         self.names: list[str | None] = []  # where each of its entries is kept
         self.bound: list[str] = []
@@ -91,7 +93,7 @@ class BreakPoint:
     def _live(self, code: CodeType) -> frozenset[str]:
         inst = self.inst
         live: frozenset[str] = frozenset()
-        for index in _successors(inst):
+        for index in (*_successors(inst), *(_successors(self.tail) if self.tail else ())):
             live |= live_variables(code, index)
         return live | live_variables(code, inst.index)
 
@@ -164,10 +166,11 @@ class BreakPoint:
         results = self._native(jumped)
         end = builder.here()
         failed = builder.label()
+        last = self.tail or inst
         if inst.opname not in ENDINGS or inst.opname == "JUMP":
-            self._continue(inst.index + 1, results)
-        if inst.target >= 0:
-            self._jumped(jumped)
+            self._continue(last.index + 1, results)
+        if last.target >= 0:
+            self._jumped(last, jumped)
         if inst.handler is not None:
             builder.add_region(start, end, failed, depth)
             builder.place(failed)
@@ -208,14 +211,17 @@ class BreakPoint:
         if inst.opname in ENDINGS:
             return []
         count = len(self.operands) + stack_effect(inst, False)
+        if self.tail is not None:
+            builder.emit_instruction(self.tail, lambda index: jumped)
+            count += stack_effect(self.tail, False)
         if inst.opname == "DICT_MERGE":
             # What it leaves where it is may be the NULL of a call.
             return [StackItem.NULL if name is None else StackItem.VALUE for name in self.operands[:count]]
         return [StackItem.VALUE] * count
 
-    def _jumped(self, jumped: Label) -> None:
-        """The continuation at the instruction's jump target."""
-        builder, inst = self.builder, self.inst
+    def _jumped(self, inst: Instruction, jumped: Label) -> None:
+        """The continuation at the jump target of `inst`, the last native instruction."""
+        builder = self.builder
         count = len(self.operands) + stack_effect(inst, True)
         if inst.opname == "FOR_ITER":
             builder.end_for(jumped)
@@ -297,6 +303,15 @@ class BreakPoint:
             bound.remove(inst.argval)
         names = set(self.code.co_varnames) | set(self.code.co_cellvars)
         return [name for name in bound if name in names and not name.startswith(".s")]
+
+
+def _truth_tail(code: CodeType, inst: Instruction) -> Instruction | None:
+    """The instruction behind a TO_BOOL that takes its answer."""
+    if inst.opname != "TO_BOOL":
+        return None
+    behind = decode(code).instructions[inst.index + 1]
+    is_taker = behind.opname in ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "UNARY_NOT")
+    return behind if is_taker else None
 
 
 def _successors(inst: Instruction) -> list[int]:
