@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -72,6 +73,20 @@ def test_only_two_rooms_name_the_peer() -> None:
         allowed = path == ROOT / "torch_compat.py" or ROOT / "backends" in path.parents
         if not allowed:
             assert "torch._dynamo" not in path.read_text(), path
+
+
+def test_only_three_rooms_ask_for_a_version_of_python() -> None:
+    asking = re.compile(
+        r"version_info|hexversion|python_version|\bV3\d\d\b|bytecode\.opcodes import .*\bVERSION|PY_(MAJOR_|MINOR_)?VERSION_?"
+    )
+    # Whether it is supported at all, and whether it is the one built for.
+    allowed = {"supported.py", "native.py", "cpython.h", "cpython.cpp"}
+    stated = {"module.cpp": 'info["python"] = PY_VERSION;'}  # for native.py
+    for path in (*ROOT.rglob("*.py"), *(ROOT.parent / "csrc").iterdir()):
+        if path.name in allowed or ROOT / "bytecode" in path.parents:
+            continue
+        text = path.read_text().replace(stated.get(path.name, "\0"), "")
+        assert not asking.search(text), path
 
 
 def test_files_are_short_enough_to_read() -> None:
