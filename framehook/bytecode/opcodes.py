@@ -51,7 +51,6 @@ from typing import Any, NamedTuple
 
 Version = tuple[int, int]
 VERSION: Version = sys.version_info[:2]
-SUPPORTED: tuple[Version, Version] = ((3, 11), (3, 13))
 
 # 3.13 turned the two slots below a call's arguments around: [callable, NULL] where it was [NULL, callable].
 NULL_COMES_FIRST = VERSION < (3, 13)
