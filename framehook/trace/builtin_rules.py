@@ -515,6 +515,8 @@ def _sum(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
 
 def _extreme(op: str) -> Rule:
     def apply(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        if not args:
+            tr.graph_break("exception", "max() or min() without arguments")
         key = kwargs.get("key")
         if key is not None:
             plain = key.realize(tr)
@@ -523,8 +525,7 @@ def _extreme(op: str) -> Rule:
         if not items:
             if "default" in kwargs:
                 return kwargs["default"]
-            name = "max" if op == ">" else "min"
-            tr.throw(ValueError, f"{name}() arg is an empty sequence")
+            return fold(tr, max if op == ">" else min, [ConstantValue(())], {})
         best = items[0]
         best_key = tr.call(key, [best], {}) if key is not None else best
         for item in items[1:]:

@@ -12,6 +12,7 @@ from framehook.source import ObjectSource
 from framehook.trace.frame import Frame
 from framehook.trace.wrap import make_cell
 from framehook.values.base import ConstantValue, ObservedException, Value
+from framehook.values.classes import ClassValue
 from framehook.values.functions import (
     CellValue,
     FunctionValue,
@@ -283,7 +284,11 @@ def generator_method(tr: Any, generator: GeneratorValue, name: str, args: Sequen
             raised = args[1]
             if not issubclass(raised.realize(tr).python_type(), BaseException):
                 tr.graph_break("generator", "generator.throw() of a class and arguments")
-        item = resume_generator(tr, generator, ConstantValue(None), tr.as_exception(raised))
+        given = raised.realize(tr)
+        cls = given.fn if isinstance(given, ClassValue) else given.python_type()
+        if not issubclass(cls, BaseException):
+            tr.graph_break("exception", f"{given.describe()} is thrown")
+        item = resume_generator(tr, generator, ConstantValue(None), tr.as_exception(given))
         if item is None:
             _stop(tr, generator)
         return item  # type: ignore[return-value]

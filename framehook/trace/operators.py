@@ -6,7 +6,7 @@ import collections
 import enum
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from framehook.guards.guard import Check
 from framehook.values.base import (
@@ -17,7 +17,6 @@ from framehook.values.base import (
     fold,
     from_plain,
     to_constant,
-    type_name,
 )
 from framehook.values.classes import CallableValue, ClassValue, ModuleObjectValue, UnionValue
 from framehook.values.deques import DequeValue
@@ -28,6 +27,7 @@ from framehook.values.objects import ObjectValue
 from framehook.values.plain import as_plain
 from framehook.values.sequences import ListValue, SequenceValue, TupleValue, drain
 from framehook.values.tensor import TensorValue, check_method
+from framehook.values.wording import type_name
 
 #: Symbol -> (function, forward method, reflected method).
 BINARY: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
@@ -85,6 +85,7 @@ def binary(tr: Tracer, op: str, left: Value, right: Value) -> Value:
     if deferred is not None:
         return deferred
     left, right = left.realize(tr), right.realize(tr)
+    symbol = op
     if op in INPLACE:
         result = _in_place(tr, op, left, right)
         if result is not None:
@@ -93,13 +94,42 @@ def binary(tr: Tracer, op: str, left: Value, right: Value) -> Value:
     fn, forward, reflected = BINARY[op]
     if isinstance(left, ConstantValue) and isinstance(right, ConstantValue):
         _check_size(tr, op, left.value, right.value)
-        return fold(tr, fn, [left, right], {})
+        return fold(tr, _function(symbol), [left, right], {})
     if isinstance(left, ObjectValue) or isinstance(right, ObjectValue):
-        return _by_methods(tr, op, left, right, forward, reflected)
+        return _by_methods(tr, op, left, right, forward, reflected, symbol)
     if isinstance(left, TensorValue) or isinstance(right, TensorValue):
         _check_methods(tr, (left, forward), (right, reflected))
         return tr.graph_call(fn, [left, right], {})
-    return _containers(tr, op, fn, left, right)
+    return _containers(tr, op, fn, left, right, symbol)
+
+
+def _function(symbol: str) -> Callable[[Any, Any], Any]:
+    return INPLACE[symbol][0] if symbol in INPLACE else BINARY[symbol][0]
+
+
+def _unsupported(tr: Tracer, symbol: str, left: Value, right: Value) -> NoReturn:
+    """Raise the TypeError of operands that do not go together, in the words that their types have for it."""
+    try:
+        _function(symbol)(_stand_in(tr, left), _stand_in(tr, right))
+    except TypeError as error:
+        tr.throw(TypeError, str(error))
+    tr.graph_break("exception", f"operator {symbol} of {left.describe()} and {right.describe()}")
+
+
+#: Types whose empty instance stands for every other where operands do not go together.
+_STAND_INS = (list, tuple, dict, set, frozenset, collections.deque, object)
+
+
+def _stand_in(tr: Tracer, value: Value) -> Any:
+    if isinstance(value, ConstantValue):
+        return value.value
+    cls = value.python_type()
+    if isinstance(value, ObjectValue) and value.base is None and not isinstance(value.obj, enum.Enum):
+        return type(cls.__name__, (), {})()
+    if cls not in _STAND_INS:
+        # The native instruction words it.
+        tr.graph_break("exception", f"an operator does not take {value.describe()}")
+    return cls()
 
 
 def _check_methods(tr: Tracer, *pairs: tuple[Value, str]) -> None:
@@ -153,7 +183,7 @@ def _in_place(tr: Tracer, op: str, left: Value, right: Value) -> Value | None:
     if isinstance(left, SetValue) and left.cls is set and op in ("|=", "&=", "-=", "^="):
         other = right
         if not isinstance(other, (SetValue, DictView)):
-            tr.throw(TypeError, f"unsupported operand type(s) for {op}: 'set' and {_name(right)}")
+            return _unsupported(tr, op, left, right)
         combined = set_combine(tr, op[:-1], left, other)
         left.touch(tr)
         left.elements = combined.elements
@@ -177,7 +207,9 @@ def _name(value: Value) -> str:
     return f"'{type_name(value.python_type())}'"
 
 
-def _by_methods(tr: Tracer, op: str, left: Value, right: Value, forward: str, reflected: str) -> Value:
+def _by_methods(
+    tr: Tracer, op: str, left: Value, right: Value, forward: str, reflected: str, symbol: str
+) -> Value:
     """The special-method protocol of binary operators (Python data model, 3.3.8)."""
     known_left, a = to_constant(tr, left)
     known_right, b = to_constant(tr, right)
@@ -217,10 +249,12 @@ def _by_methods(tr: Tracer, op: str, left: Value, right: Value, forward: str, re
             tr.graph_break("call", f"operator {op} of a tensor and {argument.describe()}")
         elif not isinstance(receiver, ConstantValue):
             tr.graph_break("call", f"operator {op} of {left.describe()} and {right.describe()}")
-    tr.throw(TypeError, f"unsupported operand type(s) for {op}: {_name(left)} and {_name(right)}")
+    return _unsupported(tr, symbol, left, right)
 
 
-def _containers(tr: Tracer, op: str, fn: Callable[[Any, Any], Any], left: Value, right: Value) -> Value:
+def _containers(
+    tr: Tracer, op: str, fn: Callable[[Any, Any], Any], left: Value, right: Value, symbol: str = ""
+) -> Value:
     if isinstance(left, SequenceValue) and isinstance(right, SequenceValue) and op == "+":
         same = isinstance(left, ListValue) is isinstance(right, ListValue)
         if same:
@@ -273,7 +307,7 @@ def _containers(tr: Tracer, op: str, fn: Callable[[Any, Any], Any], left: Value,
         return UnionValue([left, right])
     if isinstance(left, CallableValue) or isinstance(right, CallableValue):
         tr.graph_break("call", f"operator {op} of {left.describe()} and {right.describe()}")
-    tr.throw(TypeError, f"unsupported operand type(s) for {op}: {_name(left)} and {_name(right)}")
+    return _unsupported(tr, symbol or op, left, right)
 
 
 def _deque(tr: Tracer, op: str, left: Value, right: Value) -> DequeValue:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from framehook.values.wording import type_name
+
 if TYPE_CHECKING:
     from framehook.guards.guard import Check
     from framehook.source import Source
@@ -158,14 +160,6 @@ class Tracer(Protocol):
 
     def record_effect(self, effect: Any) -> None:
         """Note an effect that is replayed after the graph."""
-
-
-def type_name(cls: type) -> str:
-    """A class as CPython's messages name it: C types outside of builtins come with their module (`tp_name`)."""
-    is_immutable = cls.__flags__ & (1 << 8)  # Py_TPFLAGS_IMMUTABLETYPE
-    if is_immutable and cls.__module__ != "builtins":
-        return f"{cls.__module__}.{cls.__qualname__}"
-    return cls.__name__
 
 
 def defines(cls: type, name: str) -> bool:

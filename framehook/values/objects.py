@@ -21,6 +21,7 @@ from framehook.values.sequences import (
     TupleValue,
     operator_methods,
 )
+from framehook.values.wording import no_place, type_name, unset_slot
 
 if TYPE_CHECKING:
     from framehook.source import Source
@@ -119,7 +120,7 @@ class ObjectValue(Value):
             if shortcut is not None:
                 return shortcut
             return tr.call(tr.class_value_attr(cls, "__getattr__"), [self, ConstantValue(name)], {})
-        tr.throw(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
+        tr.throw(AttributeError, f"'{type_name(cls)}' object has no attribute '{name}'")
 
     def find_attr(self, tr: Tracer, name: str) -> Value | None:
         """`object.__getattribute__`, None instead of AttributeError."""
@@ -154,7 +155,7 @@ class ObjectValue(Value):
             self.set_through_descriptor(tr, raw, name, value)
             return
         if not has_instance_dict(self.cls):
-            tr.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+            tr.throw(AttributeError, no_place(self.cls, name, raw is not MISSING))
         if self.obj is not None and name not in self.attrs:
             self.instance_attr(tr, name)  # guards whether the name was there: it decides the order
         if self.obj is not None and self.attrs.get(name) is not None and name not in self.stored:
@@ -229,8 +230,10 @@ class ObjectValue(Value):
         if raw is not MISSING and is_data_descriptor(raw):
             self.set_through_descriptor(tr, raw, name, None)
             return
+        if not has_instance_dict(self.cls):
+            tr.throw(AttributeError, no_place(self.cls, name, raw is not MISSING))
         if self.instance_attr(tr, name) is None:
-            tr.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+            tr.throw(AttributeError, f"'{type_name(self.cls)}' object has no attribute '{name}'")
         self.store(tr, name, None)
 
     # -- special methods ---------------------------------------------------------------------------
@@ -444,7 +447,7 @@ def _slot_value(tr: Tracer, raw: object, owner: Value, name: str) -> Value:
     if found is not None:
         return found
     if name in owner.attrs or owner.obj is None:
-        tr.throw(AttributeError, f"'{owner.cls.__name__}' object has no attribute '{name}'")
+        tr.throw(AttributeError, unset_slot(owner.cls, name))
     try:
         obj = raw.__get__(owner.obj, owner.cls)  # type: ignore[attr-defined]
     except AttributeError:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from framehook.guards.guard import Check
 from framehook.values.base import CONSTANT_TYPES, ConstantValue, Tracer, Value, to_constant
+from framehook.values.wording import no_place, type_name
 
 if TYPE_CHECKING:
     from framehook.source import Source
@@ -56,13 +57,11 @@ class BuiltinContainer(Value):
             return tr.constant_object(cls)
         if hasattr(cls, name):
             tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
-        tr.throw(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
+        tr.throw(AttributeError, f"'{type_name(cls)}' object has no attribute '{name}'")
 
     def set_attr(self, tr: Tracer, name: str, value: Value) -> None:
         cls = self.python_type()
-        if hasattr(cls, name):
-            tr.throw(AttributeError, f"'{cls.__name__}' object attribute '{name}' is read-only")
-        tr.throw(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
+        tr.throw(AttributeError, no_place(cls, name, hasattr(cls, name)))
 
     def call_method(self, tr: Tracer, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         method = self.methods.get(name)

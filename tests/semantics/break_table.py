@@ -4,18 +4,25 @@
 
 from __future__ import annotations
 
+import dis
 import types
 from contextlib import contextmanager
 
 from framehook import graph_break as brk
 
+#: From CPython 3.12 on a comprehension is part of the function it stands in (PEP 709), which breaks may divide.
+COMPREHENSIONS_ARE_INLINED = "LOAD_FAST_AND_CLEAR" in dis.opmap
+
 
 class Programs(dict):
     """Functions of one tensor by name, each with the number of graphs it becomes; None where data decide."""
 
-    def program(self, graphs):
+    def program(self, graphs, inlined=None):
+        """Collect a program; `inlined`: the number of graphs where comprehensions are no functions of their own."""
+
         def add(fn):
-            self[fn.__name__] = (fn, graphs)
+            expected = graphs if inlined is None or not COMPREHENSIONS_ARE_INLINED else inlined
+            self[fn.__name__] = (fn, expected)
             return fn
 
         return add
