@@ -18,6 +18,8 @@ from benchmarks.compilers import EAGER, FRAMEHOOK, PEER
 #: Title, what a ratio says, and what is asked of it, for each table.
 TABLES = {
     "dispatch": ("Dispatch: one cached call", "peer / framehook", 10.0),
+    "dispatch_thread": ("Dispatch on a second thread", "peer / framehook", 10.0),
+    "dispatch_cold": ("Dispatch after 64 MiB of other memory were touched", "peer / framehook", None),
     "trace": ("Trace: first call on a new model, warm process", "peer / framehook", 2.0),
     "cold_start": ("Cold start: a new process", "peer / framehook", None),
     "inference": ("End to end: inference step with Inductor", "peer / framehook", 0.98),

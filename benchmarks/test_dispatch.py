@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import random
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import repeat
 from typing import Any
@@ -20,6 +23,7 @@ from tests.models.zoo import by_name
 #: One round is as many calls as fit into this time.
 ROUND_SECONDS = 0.003
 ROUNDS = 150
+RANDOM_SIZES = "8 entries, random sizes"
 
 
 class Stack(nn.Module):
@@ -85,6 +89,29 @@ def _qwen3(layers: int = 36) -> Program:
     return model.build(layers=layers).eval(), [((), model.inference())]
 
 
+def four_breaks(x: Tensor) -> Tensor:
+    # None of the compilers knows this C function.
+    x = x + 1
+    gc.isenabled()
+    x = x * 2
+    gc.isenabled()
+    x = x - 3
+    gc.isenabled()
+    x = x / 4
+    gc.isenabled()
+    return x + 5
+
+
+def _four_breaks() -> Program:
+    return four_breaks, [((torch.randn(4),), {})]
+
+
+def _random_sizes() -> Program:
+    """Eight sizes, of which two in a row are rarely the same."""
+    calls = [((torch.randn(size), torch.randn(size)), {}) for size in range(2, 10)]
+    return add, [random.Random(0).choice(calls) for _ in range(256)]
+
+
 def _two_instances() -> Program:
     x = torch.randn(2, 8)
     return through, [((Stack(10), x), {}), ((Stack(10), x), {})]
@@ -100,37 +127,77 @@ ROWS: dict[str, Callable[..., Program]] = {
     "100 linear layers": _linears,
     "BERT, 12 layers": _bert,
     "Qwen3, 36 layers": _qwen3,
+    "four graph breaks": _four_breaks,
+    RANDOM_SIZES: _random_sizes,
     "two instances alternating": _two_instances,
     "counter attribute": _counting,
 }
 
 
-@pytest.mark.parametrize("title", ROWS)
-def test_dispatch(title: str, smoke: bool, side_by_side: Callable[..., None]) -> None:
+Calls = dict[str, list[Callable[[], Any]]]
+
+
+@contextmanager
+def _warm_calls(title: str, smoke: bool) -> Iterator[Calls]:
+    """For each compiler the calls of one row, compiled and shown to be right; none may compile any more."""
     torch.manual_seed(0)
     fn, calls = ROWS[title](layers=2) if smoke and "layers" in title else ROWS[title]()
-    with torch.no_grad():
+    backends = {compiler.name: StoredOutputs() for compiler in (PEER, FRAMEHOOK)}
+    ready: Calls = {}
+    graphs: dict[str, int] = {}
+    with torch.no_grad(), _peer_options(title):
         expected = [snapshot(fn(*args, **kwargs)) for args, kwargs in calls]
-        backends = {compiler.name: StoredOutputs() for compiler in (PEER, FRAMEHOOK)}
-        graphs: dict[str, int] = {}
-        rounds: dict[str, Any] = {}
-        counts: dict[str, int] = {}
-        with _peer_options(title):
-            for compiler in (PEER, FRAMEHOOK):
-                compiled = compiler.compile(fn, backend=backends[compiler.name])
-                for _ in range(4):
-                    for (args, kwargs), result in zip(calls, expected, strict=True):
-                        # What one model object is passed twice may be dynamic the second time; then it settles.
-                        assert_same(snapshot(compiled(*args, **kwargs)), result, exact=False, where=title)
-                graphs[compiler.name] = backends[compiler.name].graphs
-                backends[compiler.name].stop_recording()
-                ready = [partial(compiled, *args, **kwargs) for args, kwargs in calls]
-                count = 1 if smoke else _calls_in(ROUND_SECONDS, ready)
-                rounds[compiler.name] = partial(partial, _run, ready, count)
-                counts[compiler.name] = count * len(calls)
-            side_by_side("dispatch", title, rounds, rounds=ROUNDS, calls=counts)
-        for name, backend in backends.items():
-            assert backend.graphs == graphs[name], "recompiled while it was measured"
+        for compiler in (PEER, FRAMEHOOK):
+            backend = backends[compiler.name]
+            options = {"dynamic": False} if title == RANDOM_SIZES else {}
+            compiled = compiler.compile(fn, backend=backend, **options)
+            for _ in range(4):
+                for (args, kwargs), result in zip(calls, expected, strict=True):
+                    # What one model object is passed twice may be dynamic the second time; then it settles.
+                    assert_same(snapshot(compiled(*args, **kwargs)), result, exact=False, where=title)
+            graphs[compiler.name] = backend.graphs
+            backend.stop_recording()
+            ready[compiler.name] = [partial(compiled, *args, **kwargs) for args, kwargs in calls]
+        yield ready
+    for name, backend in backends.items():
+        assert backend.graphs == graphs[name], "recompiled while it was measured"
+
+
+def _in_rounds(side_by_side: Callable[..., None], table: str, title: str, ready: Calls, smoke: bool) -> None:
+    repeats = {name: 1 if smoke else _calls_in(ROUND_SECONDS, calls) for name, calls in ready.items()}
+    rounds = {name: partial(partial, _run, calls, repeats[name]) for name, calls in ready.items()}
+    counts = {name: repeats[name] * len(calls) for name, calls in ready.items()}
+    side_by_side(table, title, rounds, rounds=ROUNDS, calls=counts)
+
+
+@pytest.mark.parametrize("title", ROWS)
+def test_dispatch(title: str, smoke: bool, side_by_side: Callable[..., None]) -> None:
+    with _warm_calls(title, smoke) as ready:
+        _in_rounds(side_by_side, "dispatch", title, ready, smoke)
+
+
+@pytest.mark.parametrize("title", ["two tensors", "100 linear layers", "BERT, 12 layers"])
+def test_dispatch_on_a_second_thread(title: str, smoke: bool, side_by_side: Callable[..., None]) -> None:
+    with _warm_calls(title, smoke) as ready, ThreadPoolExecutor(1) as thread:
+
+        def there() -> None:
+            with torch.no_grad():  # grad mode is the thread's own
+                _in_rounds(side_by_side, "dispatch_thread", title, ready, smoke)
+
+        thread.submit(there).result()
+
+
+@pytest.mark.parametrize("title", ["two tensors", "BERT, 12 layers", "Qwen3, 36 layers"])
+def test_dispatch_with_cold_caches(title: str, smoke: bool, side_by_side: Callable[..., None]) -> None:
+    other = bytearray(1 if smoke else 64 << 20)
+    with _warm_calls(title, smoke) as ready:
+
+        def touch_first(calls: list[Callable[[], Any]]) -> Callable[[], Any]:
+            bytes(other)
+            return partial(_run, calls, 1)
+
+        rounds = {name: partial(touch_first, calls) for name, calls in ready.items()}
+        side_by_side("dispatch_cold", title, rounds, rounds=ROUNDS)
 
 
 def _run(calls: list[Callable[[], Any]], times: int) -> None:
