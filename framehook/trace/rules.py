@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from framehook.values.base import (
-    ConstantValue,
-    Value,
-)
+from framehook.values.base import ConstantValue, Value, call_now
 from framehook.values.iterators import IteratorValue
 from framehook.values.mappings import DictView
 from framehook.values.plain import as_plain
@@ -53,31 +50,14 @@ def positional(count: int, most: int | None = None) -> Callable[[Callable[..., A
 
 
 def fold_plain(tr: Any, fn: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-    """Call a pure function now; lists and dicts of constants may be among its arguments."""
-    plain = []
-    for arg in args:
-        known, obj = as_plain(tr, arg)
-        if not known:
-            value = arg.realize(tr)
-            if isinstance(value, (IteratorValue, DictView)):
-                known, obj = as_plain(tr, ListValue(drain(tr, value)))
-        if not known:
-            name = getattr(fn, "__qualname__", str(fn))
-            tr.graph_break("call", f"{name}() is called with {arg.realize(tr).describe()}")
-        plain.append(obj)
-    named = {}
-    for name, arg in kwargs.items():
-        known, obj = as_plain(tr, arg)
-        if not known:
-            tr.graph_break(
-                "call", f"{getattr(fn, '__name__', fn)}() is called with {arg.realize(tr).describe()}"
-            )
-        named[name] = obj
-    try:
-        result = fn(*plain, **named)
-    except (RecursionError, MemoryError) as error:
-        tr.graph_break("limit", f"{type(error).__name__} while tracing")
-        raise AssertionError from None
-    except Exception as error:
-        tr.throw(type(error), *error.args)
-    return tr.from_plain(result)
+    """Call a pure function now; lists and dicts of constants, and iterators over them, may be among its arguments."""
+    return call_now(tr, fn, args, kwargs, _as_plain_or_drained)
+
+
+def _as_plain_or_drained(tr: Any, arg: Value) -> tuple[bool, Any]:
+    known, obj = as_plain(tr, arg)
+    if not known:
+        value = arg.realize(tr)
+        if isinstance(value, (IteratorValue, DictView)):
+            return as_plain(tr, ListValue(drain(tr, value)))
+    return known, obj

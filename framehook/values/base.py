@@ -402,24 +402,29 @@ def to_constant(tr: Tracer, value: Value) -> tuple[bool, Any]:
 
 def fold(tr: Tracer, fn: Callable[..., Any], args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     """Run a pure function on constants now; an exception it raises is the traced program's."""
-    plain = []
-    for arg in args:
-        known, obj = to_constant(tr, arg)
+    return call_now(tr, fn, args, kwargs, to_constant)
+
+
+def call_now(
+    tr: Tracer,
+    fn: Callable[..., Any],
+    args: Sequence[Value],
+    kwargs: dict[str, Value],
+    read: Callable[[Tracer, Value], tuple[bool, Any]],
+) -> Value:
+    """Run a pure function now, on what `read` knows its arguments to be; where it does not know, the graph breaks."""
+
+    def plain(arg: Value) -> Any:
+        known, obj = read(tr, arg)
         if not known:
-            tr.graph_break(
-                "call", f"{getattr(fn, '__name__', fn)} is called with {arg.realize(tr).describe()}"
-            )
-        plain.append(obj)
-    named = {}
-    for name, arg in kwargs.items():
-        known, obj = to_constant(tr, arg)
-        if not known:
-            tr.graph_break(
-                "call", f"{getattr(fn, '__name__', fn)} is called with {arg.realize(tr).describe()}"
-            )
-        named[name] = obj
+            name = getattr(fn, "__qualname__", str(fn))
+            tr.graph_break("call", f"{name}() is called with {arg.realize(tr).describe()}")
+        return obj
+
+    positional = [plain(arg) for arg in args]
+    named = {name: plain(arg) for name, arg in kwargs.items()}
     try:
-        result = fn(*plain, **named)
+        result = fn(*positional, **named)
     except (RecursionError, MemoryError) as error:
         tr.graph_break("limit", f"{type(error).__name__} while tracing")
         raise AssertionError from None
