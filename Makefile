@@ -1,5 +1,6 @@
 # make demo    set everything up and run the main job (trains a small GPT, eager and compiled)
 # make test    set everything up and run the tests
+# make test-torch TORCH=2.14.1    the tests with another torch, in a copy of the tree
 # make bench   the benchmarks, side by side with torch.compile
 # make zoo     the table of models
 # make lint    style, formatting, types and the order of imports
@@ -18,7 +19,7 @@ export MAX_JOBS ?= 2
 NATIVE  := setup.py pyproject.toml $(wildcard csrc/*.cpp csrc/*.h)
 CXXFILES = $(wildcard csrc/*.cpp csrc/*.h)
 
-.PHONY: all help venv build rebuild test test-cuda demo serve bench zoo lint format types imports clean
+.PHONY: all help venv build rebuild test test-torch test-cuda demo serve bench zoo lint format types imports clean
 all: build
 
 help:
@@ -46,6 +47,10 @@ rebuild:
 
 test: $(STAMPS)/build
 	$(PY) -m pytest $(TESTS)
+
+TORCH ?= 2.14.1
+test-torch:
+	.ci/with-torch $(TORCH) python -m pytest $(TESTS)
 
 test-cuda: $(STAMPS)/build
 	@$(PY) -c "import sys, torch; sys.exit(0 if torch.cuda.is_available() else 'no CUDA device here')"
