@@ -82,12 +82,13 @@ def fakify(
     # Under a user's dispatch mode (FlopCounterMode, ...) the metadata reads would be counted as operations.
     if static:
         fake = mode.from_tensor(tensor, static_shapes=True)
-        if tensor.dim() == 0 and isinstance(fake, FakeTensor):
-            # Since 2.14 the fake remembers the number in such a tensor: data, which no guard covers.
-            fake.item_memo = None
-        return fake
-    ensure_shape_env(mode)
-    return mode.from_tensor(tensor, static_shapes=False, source=GraphSource(source))
+    else:
+        ensure_shape_env(mode)
+        fake = mode.from_tensor(tensor, static_shapes=False, source=GraphSource(source))
+    if tensor.dim() == 0 and isinstance(fake, FakeTensor):
+        # The fake remembers the number in it (2.14; 2.13 where a source is given): data, which no guard covers.
+        fake.item_memo = None
+    return fake
 
 
 def _shares_memory_with_base(view: torch.Tensor) -> bool:

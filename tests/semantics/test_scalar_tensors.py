@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import DataDependentOutputException
 
 import framehook
+from framehook import torch_compat
 from framehook.testing import CompileCounter
 
 PROGRAMS: dict[str, Callable[[Tensor, Tensor], Any]] = {
@@ -72,3 +74,14 @@ def test_values_that_stay_tensors_are_in_one_graph() -> None:
     for value in (1, 2, 3):
         assert compiled(torch.arange(3.0), torch.tensor(value)) == 3 * value + 3 * value + value
     assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("is_static", [True, False])
+@pytest.mark.parametrize(
+    "dtype", [torch.int64, torch.int8, torch.float64, torch.float32, torch.bool], ids=str
+)
+def test_a_fake_does_not_know_the_number(dtype: torch.dtype, is_static: bool) -> None:
+    tensor = torch.tensor(1, dtype=dtype)
+    fake = torch_compat.fakify(torch_compat.make_fake_mode(), tensor, static=is_static, source="L['x']")
+    with pytest.raises(DataDependentOutputException):
+        fake.item()
