@@ -16,6 +16,8 @@ struct ThreadRoom {
     // The next frame of this code is ours to let pass natively; its values move into the frame.
     PyCodeObject* expected_code;
     ContinuationObject* expected_values;
+    // What the entry of resume code that runs now was called with, until it lets go of it.
+    ContinuationObject* running_values;
     // An evaluation function that we chain to may call us again for the frame that we gave it.
     Frame* chained_frame;
     int chained_level;

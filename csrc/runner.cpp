@@ -147,6 +147,7 @@ static PyObject* make_continuation(PyObject*, PyObject* const* args, Py_ssize_t 
     auto* self = PyObject_GC_NewVar(ContinuationObject, &ContinuationType, count - 1);
     if (self == nullptr) return nullptr;
     self->code_reference = new_reference(args[0]);
+    self->function = nullptr;
     for (Py_ssize_t i = 1; i < count; i++) self->values[i - 1] = new_reference(args[i]);
     PyObject_GC_Track(self);
     return reinterpret_cast<PyObject*>(self);
@@ -154,6 +155,7 @@ static PyObject* make_continuation(PyObject*, PyObject* const* args, Py_ssize_t 
 
 static int continuation_traverse(ContinuationObject* self, visitproc visit, void* arg) {
     Py_VISIT(self->code_reference);
+    Py_VISIT(self->function);
     for (Py_ssize_t i = 0; i < Py_SIZE(self); i++) Py_VISIT(self->values[i]);
     return 0;
 }
@@ -165,6 +167,7 @@ void release_values(ContinuationObject* continuation) {
 static int continuation_clear(ContinuationObject* self) {
     release_values(self);
     Py_CLEAR(self->code_reference);
+    Py_CLEAR(self->function);
     return 0;
 }
 
@@ -408,6 +411,30 @@ static PyObject* run_natively(const FrameContext& frame, PyCodeObject* code,
     return result;
 }
 
+// Runs resume code: an entry of its own if it may have one, else natively.
+static PyObject* run_resume_code(const FrameContext& frame, PyCodeObject* code, bool may_have_entry,
+                                 ContinuationObject* continuation) {
+    CodeRecord* record = record_of(code);
+    if (record == nullptr) return nullptr;
+    PyObject* result = nullptr;
+    Outcome outcome = Outcome::eager;
+    if (may_have_entry && record->slot_count == Py_SIZE(continuation) && record->is_plain_function &&
+        !frame_is_observed(PyThreadState_Get(), code)) {
+        ThreadRoom& room = this_thread;
+        ContinuationObject* outer_values = room.running_values;
+        room.running_values = continuation;
+        outcome = run_once(frame, record, continuation->values, Py_SIZE(continuation), &result);
+        room.running_values = outer_values;
+    }
+    if (outcome == Outcome::eager) {
+        result = run_natively(frame, code, continuation);
+    } else if (outcome == Outcome::eager_recursive) {
+        CaptureOff off;
+        result = run_natively(frame, code, continuation);
+    }
+    return result;
+}
+
 static PyObject* resume(const FrameContext& frame, ContinuationObject* continuation) {
     auto* reference = reinterpret_cast<CodeRefObject*>(continuation->code_reference);
     auto* code = reinterpret_cast<PyCodeObject*>(weak_target(reference->reference));
@@ -416,21 +443,7 @@ static PyObject* resume(const FrameContext& frame, ContinuationObject* continuat
         return nullptr;
     }
     frame.handle->counters.resumes++;
-    PyObject* result = nullptr;
-    CodeRecord* record = record_of(code);
-    if (record != nullptr) {
-        Outcome outcome = Outcome::eager;
-        if (record->slot_count == Py_SIZE(continuation) && record->is_plain_function &&
-            !frame_is_observed(PyThreadState_Get(), code)) {
-            outcome = run_once(frame, record, continuation->values, Py_SIZE(continuation), &result);
-        }
-        if (outcome == Outcome::eager) {
-            result = run_natively(frame, code, continuation);
-        } else if (outcome == Outcome::eager_recursive) {
-            CaptureOff off;
-            result = run_natively(frame, code, continuation);
-        }
-    }
+    PyObject* result = run_resume_code(frame, code, true, continuation);
     Py_DECREF(code);
     return result;
 }
@@ -460,6 +473,162 @@ Outcome run_found(const FrameContext& frame, Found& found, PyObject* const* slot
     return outcome;
 }
 
+// ---- calls of frames that have begun
+// ---------------------------------------------------------------------------------
+
+// A frame below another one, in the middle of which a piece or a resume function begins.  The frame above
+// calls it in the place of the user's function, once.
+struct FrameCallObject {
+    PyObject_HEAD vectorcallfunc vectorcall;
+    PyObject* code;
+    PyObject* function;             // gives globals, builtins and closure, and lives as long as the frame
+    ContinuationObject* arguments;  // NULL once called
+    bool is_piece;                  // generated code: it returns a continuation to the piece that calls it
+};
+
+static PyTypeObject FrameCallType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+static PyObject* run_piece(const FrameContext& frame, FrameCallObject* call, ContinuationObject* arguments) {
+    auto* code = reinterpret_cast<PyCodeObject*>(call->code);
+    CodeRecord* record = record_of(code);
+    if (record == nullptr) return nullptr;
+    record->kind = Kind::generated;
+    PyObject* result = run_natively(frame, code, arguments);
+    if (result == nullptr) return nullptr;
+    if (!is_continuation(result)) {
+        Py_DECREF(result);
+        PyErr_SetString(PyExc_SystemError, "a piece of an inlined frame has to return a continuation");
+        return nullptr;
+    }
+    Py_XSETREF(reinterpret_cast<ContinuationObject*>(result)->function, new_reference(call->function));
+    return result;
+}
+
+static PyObject* run_rest(const FrameContext& frame, FrameCallObject* call, ContinuationObject* arguments) {
+    auto* code = reinterpret_cast<PyCodeObject*>(call->code);
+    CodeRecord* record = record_of(code);
+    int accepted = record == nullptr ? -1 : frame.handle == nullptr ? 0 : is_candidate(record);
+    if (accepted < 0) return nullptr;
+    bool may_have_entry = accepted > 0 && stack_room(this_thread) == StackRoom::ample;
+    PyObject* result = run_resume_code(frame, code, may_have_entry, arguments);
+    if (may_have_entry) follow_continuations(frame, &result);
+    return result;
+}
+
+static PyObject* call_frame(PyObject* callable, PyObject* const*, size_t count, PyObject*) {
+    auto* call = reinterpret_cast<FrameCallObject*>(callable);
+    ContinuationObject* arguments = call->arguments;
+    if (arguments == nullptr || PyVectorcall_NARGS(count) != 0) {
+        PyErr_SetString(PyExc_TypeError, "a frame that has begun is called once, without arguments");
+        return nullptr;
+    }
+    call->arguments = nullptr;
+    bool is_captured = captures_on > 0 && this_thread.off_depth == 0;
+    HandleObject* handle = is_captured ? active_handle() : nullptr;
+    auto* function = reinterpret_cast<PyFunctionObject*>(call->function);
+    FrameContext frame{handle, function->func_globals, function->func_builtins, function->func_closure,
+                       nullptr};
+    PyObject* result = call->is_piece ? run_piece(frame, call, arguments) : run_rest(frame, call, arguments);
+    PyObject* pending = result == nullptr ? take_exception() : nullptr;
+    Py_DECREF(arguments);
+    Py_XDECREF(handle);
+    if (pending != nullptr) restore_exception(pending);
+    return result;
+}
+
+static PyObject* make_frame_call(PyObject* const* args, Py_ssize_t count, bool is_piece) {
+    if (count < 2 || !PyCode_Check(args[0]) || !PyFunction_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "a call of a frame needs its code, its function, and its values");
+        return nullptr;
+    }
+    auto* arguments = PyObject_GC_NewVar(ContinuationObject, &ContinuationType, count - 2);
+    if (arguments == nullptr) return nullptr;
+    arguments->code_reference = new_reference(Py_None);
+    arguments->function = nullptr;
+    for (Py_ssize_t i = 2; i < count; i++) arguments->values[i - 2] = new_reference(args[i]);
+    PyObject_GC_Track(arguments);
+    auto* self = PyObject_GC_New(FrameCallObject, &FrameCallType);
+    if (self == nullptr) {
+        Py_DECREF(arguments);
+        return nullptr;
+    }
+    self->vectorcall = call_frame;
+    self->code = new_reference(args[0]);
+    self->function = new_reference(args[1]);
+    self->arguments = arguments;
+    self->is_piece = is_piece;
+    PyObject_GC_Track(self);
+    return reinterpret_cast<PyObject*>(self);
+}
+
+static PyObject* make_piece_call(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    return make_frame_call(args, count, true);
+}
+
+static PyObject* make_rest_call(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    return make_frame_call(args, count, false);
+}
+
+static int frame_call_traverse(FrameCallObject* self, visitproc visit, void* arg) {
+    Py_VISIT(self->function);
+    Py_VISIT(self->arguments);
+    return 0;
+}
+
+static int frame_call_clear(FrameCallObject* self) {
+    Py_CLEAR(self->function);
+    Py_CLEAR(self->arguments);
+    return 0;
+}
+
+static void frame_call_dealloc(FrameCallObject* self) {
+    PyObject_GC_UnTrack(self);
+    frame_call_clear(self);
+    Py_CLEAR(self->code);
+    PyObject_GC_Del(self);
+}
+
+// The code that `inner` goes on with in `table`: pairs of CodeRefs, inner and outer; borrowed, NULL if not
+// there.
+static PyObject* outer_code_reference(PyObject* table, PyObject* inner) {
+    PyObject* code = weak_target(reinterpret_cast<CodeRefObject*>(inner)->reference);
+    PyObject* found = nullptr;
+    for (Py_ssize_t i = 0; code != nullptr && found == nullptr && i + 1 < PyTuple_GET_SIZE(table); i += 2) {
+        auto* reference = reinterpret_cast<CodeRefObject*>(PyTuple_GET_ITEM(table, i));
+        PyObject* candidate = weak_target(reference->reference);
+        if (candidate == code) found = PyTuple_GET_ITEM(table, i + 1);
+        Py_XDECREF(candidate);
+    }
+    Py_XDECREF(code);
+    return found;
+}
+
+static PyObject* join_continuation(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    if (count < 2 || !PyTuple_Check(args[0]) || !is_continuation(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "join_continuation(table, continuation, *values)");
+        return nullptr;
+    }
+    auto* inner = reinterpret_cast<ContinuationObject*>(args[1]);
+    PyObject* reference = inner->function == nullptr || !Py_IS_TYPE(inner->code_reference, &CodeRefType)
+                              ? nullptr
+                              : outer_code_reference(args[0], inner->code_reference);
+    if (reference == nullptr) {
+        PyErr_SetString(PyExc_SystemError,
+                        "a frame below goes on in code that the frame above does not know");
+        return nullptr;
+    }
+    Py_ssize_t own = count - 2, below = Py_SIZE(inner);
+    auto* self = PyObject_GC_NewVar(ContinuationObject, &ContinuationType, own + 1 + below);
+    if (self == nullptr) return nullptr;
+    self->code_reference = new_reference(reference);
+    self->function = nullptr;
+    for (Py_ssize_t i = 0; i < own; i++) self->values[i] = new_reference(args[i + 2]);
+    self->values[own] = new_reference(inner->function);
+    for (Py_ssize_t i = 0; i < below; i++) self->values[own + 1 + i] = or_none(inner->values[i]);
+    PyObject_GC_Track(self);
+    return reinterpret_cast<PyObject*>(self);
+}
+
 // ---- functions of the module
 // -----------------------------------------------------------------------------------------
 
@@ -471,6 +640,13 @@ static PyObject* set_callback(PyObject** place, PyObject* callback) {
     PyObject* previous = *place;
     *place = callback == Py_None ? nullptr : new_reference(callback);
     return previous == nullptr ? new_reference(Py_None) : previous;
+}
+
+static PyObject* drop_arguments(PyObject*, PyObject*) {
+    ContinuationObject* values = this_thread.running_values;
+    this_thread.running_values = nullptr;
+    if (values != nullptr) release_values(values);
+    Py_RETURN_NONE;
 }
 
 static PyObject* set_miss_callback(PyObject*, PyObject* callback) {
@@ -492,6 +668,24 @@ PyMethodDef runner_functions[] = {
      METH_FASTCALL,
      "make_continuation(code_ref, *values) -> Continuation\n\n"
      "What generated code returns to go on in a resume code with these values in its argument slots."},
+    {"drop_arguments", drop_arguments, METH_NOARGS,
+     "drop_arguments() -> None\n\n"
+     "For generated code that continues a frame, once its graph has run: what it was called with lives in "
+     "its\n"
+     "own variables alone."},
+    {"make_piece_call", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(make_piece_call)),
+     METH_FASTCALL,
+     "make_piece_call(code, function, *values) -> FrameCall\n\n"
+     "Called, it runs generated code as a frame of the function, and returns the continuation of that."},
+    {"make_rest_call", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(make_rest_call)), METH_FASTCALL,
+     "make_rest_call(code, function, *values) -> FrameCall\n\n"
+     "Called, it runs resume code as a frame of the function to its end, and returns the result."},
+    {"join_continuation", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(join_continuation)),
+     METH_FASTCALL,
+     "join_continuation(table, continuation, *values) -> Continuation\n\n"
+     "How a frame goes on with these values of its own and a frame below that goes on as `continuation` "
+     "says.\n"
+     "The table is a tuple of CodeRefs in pairs: code of the frame below, code of both."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -530,7 +724,19 @@ int init_runner(PyObject* module) {
     c.tp_members = continuation_members;
     c.tp_getset = continuation_getset;
 
-    for (PyTypeObject* type : {&FrameRecordType, &CodeRefType, &ContinuationType}) {
+    PyTypeObject& b = FrameCallType;
+    b.tp_name = "framehook._C.FrameCall";
+    b.tp_doc = "A call of a frame that has begun; made by make_piece_call() and make_rest_call().";
+    b.tp_basicsize = sizeof(FrameCallObject);
+    b.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                 Py_TPFLAGS_DISALLOW_INSTANTIATION;
+    b.tp_call = PyVectorcall_Call;
+    b.tp_vectorcall_offset = offsetof(FrameCallObject, vectorcall);
+    b.tp_dealloc = reinterpret_cast<destructor>(frame_call_dealloc);
+    b.tp_traverse = reinterpret_cast<traverseproc>(frame_call_traverse);
+    b.tp_clear = reinterpret_cast<inquiry>(frame_call_clear);
+
+    for (PyTypeObject* type : {&FrameRecordType, &CodeRefType, &ContinuationType, &FrameCallType}) {
         if (PyModule_AddType(module, type) < 0) return -1;
     }
     return PyModule_AddFunctions(module, runner_functions);

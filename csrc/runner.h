@@ -7,6 +7,7 @@ namespace framehook {
 
 struct ContinuationObject {
     PyObject_VAR_HEAD PyObject* code_reference;
+    PyObject* function;  // of a frame below the one that goes on; NULL until it is known
     PyObject* values[1];
 };
 

@@ -149,7 +149,10 @@ def _capture(
     """Trace the frame and plan its code; None when it is not worth it."""
     stop: trace.Stop | None = None
     while True:
-        capture = clock.time("trace", lambda: trace.trace_frame(record, handle.options, stop))  # noqa: B023
+        capture = clock.time(
+            "trace",
+            lambda: trace.trace_frame(record, handle.options, stop, policy.is_candidate),  # noqa: B023
+        )
         if not _is_worth_it(handle, capture):
             return capture, None
         try:

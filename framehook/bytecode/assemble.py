@@ -240,6 +240,19 @@ class CodeBuilder:
         self.load_fast(instruction.argval, check=True)
         self._origin = None
 
+    def call_again(self, instruction: Instruction) -> None:
+        """Call what is on the stack without arguments, in the place of a decoded call."""
+        self._positions = instruction.positions
+        self._origin = instruction
+        self.call(0)
+        self._origin = None
+
+    def jump_again(self, instruction: Instruction, label: Label) -> None:
+        """Go to `label`, where a decoded instruction stands: the jump counts as that instruction."""
+        self._origin = instruction
+        self.jump(label)
+        self._origin = None
+
     # Values
 
     def load_const(self, value: object) -> None:

@@ -3,6 +3,10 @@
 A resume function is the original bytecode and exception table behind a prologue that takes the frame's variables
 and stack values as parameters and jumps to the point. It is made once for each (code, index, variables, stack)
 and lives as long as the original code; it knows its original only weakly.
+
+Where the frame waits for a frame below it, the point is the call instruction, and the resume function of the frame
+below stands in the place of the callee: its function and its parameters are parameters here too, and the prologue
+calls it.
 """
 
 from __future__ import annotations
@@ -20,14 +24,33 @@ from framehook.bytecode.stack import StackItem
 
 
 class ResumeLayout:
-    """The parameters of a resume function, in order: ("local", name), ("cell", name) or ("stack", position)."""
+    """The parameters of a resume function, in order: ("local", name), ("cell", name) or ("stack", position).
 
-    __slots__ = ("bound", "parameters", "stack")
+    With a callee, its function follows, and then the callee's own parameters.
+    """
 
-    def __init__(self, parameters: tuple[tuple[str, str | int], ...], stack: tuple[StackItem, ...]) -> None:
+    __slots__ = ("bound", "callee", "parameters", "stack")
+
+    def __init__(
+        self,
+        parameters: tuple[tuple[str, str | int], ...],
+        stack: tuple[StackItem, ...],
+        callee: CodeType | None = None,
+    ) -> None:
         self.parameters = parameters
         self.stack = stack
         self.bound = tuple(name for kind, name in parameters if kind != "stack")
+        self.callee = callee
+
+
+class CalleeToResume:
+    """The frame below: its resume code, and what makes a callable of (code, function, *values)."""
+
+    __slots__ = ("code", "make_call")
+
+    def __init__(self, code: CodeType, make_call: Callable[..., Callable[[], object]]) -> None:
+        self.code = code
+        self.make_call = make_call
 
 
 class _Resume:
@@ -52,7 +75,7 @@ class _Resume:
         self.changing: set[str] = set()
 
 
-_Key = tuple[int, tuple[str, ...], tuple[StackItem, ...]]
+_Key = tuple[int, tuple[str, ...], tuple[StackItem, ...], int]
 
 # By identity, as code compares by value. An original owns its resume codes.
 _owned: dict[int, tuple[weakref.ref[CodeType], dict[_Key, CodeType]]] = {}
@@ -60,13 +83,20 @@ _resumes: dict[int, tuple[weakref.ref[CodeType], _Resume]] = {}
 
 
 def make_resume_code(
-    code: CodeType, index: int, *, bound: Sequence[str], stack: Sequence[StackItem]
+    code: CodeType,
+    index: int,
+    *,
+    bound: Sequence[str],
+    stack: Sequence[StackItem],
+    callee: CalleeToResume | None = None,
 ) -> CodeType:
     """Return code that continues `code` at decoded instruction `index`.
 
     `bound` names the local variables that are bound and the cell variables whose cells exist; `stack` describes
     the stack, bottom first. `layout_of` says which parameters the result takes. A resume function of a resume
     function is made of the original. Equal requests return the same object.
+
+    With a `callee`, the instruction is the one that called it, and `stack` is what lies below its operands.
 
     Raises ValueError for generators and coroutines, for class and module bodies, for unknown variables, and for
     an index outside the code.
@@ -88,11 +118,12 @@ def make_resume_code(
     if not names <= resumable:
         raise ValueError(f"not local variables of {code.co_qualname}: {sorted(names - resumable)}")
     ordered = tuple(name for name in decoded.variables if name in names)
-    key = (index, ordered, tuple(stack))
+    # The result keeps the callee's code, so that its address stays its own.
+    key = (index, ordered, tuple(stack), 0 if callee is None else id(callee.code))
     table = _table_of(code)
     found = table.get(key)
     if found is None:
-        found = table[key] = _build(code, decoded, *key)
+        found = table[key] = _build(code, decoded, index, ordered, tuple(stack), callee)
     return found
 
 
@@ -117,8 +148,27 @@ def layout_of(code: CodeType) -> ResumeLayout:
     return resume.layout
 
 
+def has_original(code: CodeType) -> bool:
+    """Whether the code that a resume function continues, and those of the frames below, still exist."""
+    resume = _resume_of(code)
+    if resume is None:
+        return True
+    callee = resume.layout.callee
+    return resume.original() is not None and (callee is None or has_original(callee))
+
+
+def prologue_length(code: CodeType) -> int:
+    """How many instructions prepare a frame of the code: cells, free variables and RESUME."""
+    return _entry_length(decode(code).instructions)
+
+
+def below(name: str) -> str:
+    """The name in a resume function of a parameter of its callee; of "" for the callee's function."""
+    return f".>{name}"
+
+
 def entry_index(code: CodeType) -> int:
-    """Index, in the resume function, of the first instruction behind its prologue."""
+    """Index, in the resume function, of the first instruction behind its prologue; with a callee, of its call."""
     resume = _resume_of(code)
     if resume is None:
         raise ValueError(f"{code.co_qualname} is no resume function")
@@ -204,7 +254,12 @@ def _register(code: CodeType, resume: _Resume) -> None:
 
 
 def _build(
-    code: CodeType, decoded: Decoded, index: int, bound: tuple[str, ...], stack: tuple[StackItem, ...]
+    code: CodeType,
+    decoded: Decoded,
+    index: int,
+    bound: tuple[str, ...],
+    stack: tuple[StackItem, ...],
+    callee: CalleeToResume | None,
 ) -> CodeType:
     instructions = decoded.instructions
     kinds = dict(zip(decoded.variables, decoded.kinds, strict=True))
@@ -214,12 +269,18 @@ def _build(
             + [("stack", i) for i, item in enumerate(stack) if item is not StackItem.NULL]
         ),
         stack,
+        None if callee is None else callee.code,
     )
     unmoved = _unmoved_count(code, decoded, bound)
     parameters = [
         f".s{name}" if kind == "stack" else f".p{name}" if position >= unmoved else str(name)
         for position, (kind, name) in enumerate(layout.parameters)
     ]
+    passed: list[str] = []  # to the callee
+    if callee is not None:
+        count = callee.code.co_argcount
+        passed = [below(name) for name in ("", *callee.code.co_varnames[:count])]
+        parameters += passed
     cells = tuple(name for name, kind in kinds.items() if kind == "cell")
     builder = CodeBuilder(code, parameters, cells=cells, free=code.co_freevars, arguments_are_cells=True)
     if unmoved < len(bound):
@@ -246,14 +307,42 @@ def _build(
                 builder.pop_top()
     labels = [builder.label() for _ in range(len(instructions) + 1)]
     entry = _entry_length(instructions)
-    # Where the function begins, cells and RESUME are the prologue's.
-    builder.jump(labels[max(index, entry)])
+    if callee is None:
+        # Where the function begins, cells and RESUME are the prologue's.
+        builder.jump(labels[max(index, entry)])
+    else:
+        _emit_call(builder, decoded, index, labels, callee, passed)
     emit_body(builder, decoded, labels, range(entry, len(instructions)), frozenset(bound))
     for label in labels[:entry]:
         label.item = labels[entry].item
     result = builder.build()
     _register(result, _Resume(weakref.ref(code), index, layout, builder.unit_to_index))
     return result
+
+
+def _emit_call(
+    builder: CodeBuilder,
+    decoded: Decoded,
+    index: int,
+    labels: Sequence[Label],
+    callee: CalleeToResume,
+    passed: Sequence[str],
+) -> None:
+    """Call the callee in the place of instruction `index`, and go on behind that."""
+    instruction = decoded.instructions[index]
+    start = builder.here()
+    builder.begin_call(lambda: builder.load_const(callee.make_call))
+    builder.load_const(callee.code)
+    for name in passed:
+        builder.take_fast(name)
+    builder.call(1 + len(passed))
+    builder.begin_call_on_top()
+    builder.call_again(instruction)
+    end = builder.here()
+    builder.jump_again(decoded.instructions[index + 1], labels[index + 1])
+    region = instruction.handler
+    if region is not None:
+        builder.add_region(start, end, labels[region.target], region.depth, region.lasti)
 
 
 def emit_body(

@@ -2,142 +2,248 @@
 
 locals and stack as they were; the breaking instruction, natively;
 return make_continuation(resume code, locals..., stack...)
+
+Where the frame waits for frames below it, the call of the frame below stands for the native instruction. That is a
+piece of its own: generated code in which the breaking instruction runs, or the call of the next frame. It comes back
+with the continuation of its frame, which each frame above joins with its own state.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from types import CodeType
 
-from framehook import _C
-from framehook.bytecode.assemble import Label
+from framehook import _C, torch_compat
+from framehook.bytecode.assemble import CodeBuilder, Label
 from framehook.bytecode.decode import decode
 from framehook.bytecode.effects import stack_effect
 from framehook.bytecode.instruction import Instruction, Region
 from framehook.bytecode.liveness import ENDINGS, live_variables
 from framehook.bytecode.opcodes import NULL_COMES_FIRST
-from framehook.bytecode.resume import layout_of, make_resume_code, native_parameters, note_native, origin
+from framehook.bytecode.resume import (
+    CalleeToResume,
+    below,
+    layout_of,
+    make_resume_code,
+    native_parameters,
+    note_native,
+    origin,
+)
 from framehook.bytecode.stack import StackItem
 from framehook.codegen.emitter import Emitter, NotRebuildable
+from framehook.codegen.operands import operand_count
 from framehook.source import LocalSource
 from framehook.trace.frame import Frame, PreviousException, RaisedAt
 from framehook.trace.tracer import original_unit
 from framehook.values.base import NULL, ConstantValue, LazyValue, Value
 from framehook.values.tensor import TensorValue
 
+#: The variable that holds the call of the frame below.
+CALLEE = ".callee"
 
-class BreakPoint:
-    """The frame's variables and stack in real form, the native instruction, and what follows it."""
+#: Instructions whose meaning is tied to the frame that they stand in.
+_FRAME_BOUND = frozenset(
+    {"YIELD_VALUE", "SEND", "RETURN_GENERATOR", "MAKE_CELL", "COPY_FREE_VARS", "RETURN_VALUE"}
+)
 
-    def __init__(self, emitter: Emitter, code: CodeType, frame: Frame, below: list[Value]) -> None:
-        self.code = code
-        self.builder = emitter.builder
-        self.emitter = emitter
+
+class LeftFrame:
+    """What is to be known of a frame that is left: its variables, cells, stack and operands, by their values.
+
+    `parts` are values and the variables of the generated code that they are kept in, in this order: local
+    variables, cells, the stack below the operands, the operands.
+    """
+
+    def __init__(self, frame: Frame, native: Set[str], is_innermost: bool) -> None:
         self.frame = frame
+        self.code = frame.code
         self.inst: Instruction = frame.inst
         # A truth test and what is done with its answer are one step: nothing then depends on the answer's value.
-        self.tail = _truth_tail(code, self.inst)
+        self.tail = _truth_tail(frame.code, self.inst)
+        self.is_innermost = is_innermost
         self.items: list[StackItem] = []  # the stack below the operands
         self.names: list[str | None] = []  # where each of its entries is kept
         self.bound: list[str] = []
         self.cells: dict[str, str] = {}
         self.operands: list[str | None] = []
         self.native: set[str] = set()  # variables that hold results of native instructions
-        self._was_native = native_parameters(code)
-        self._below = below
+        self.parts: list[tuple[str, Value]] = []
+        #: Whether a call of a frame below stands for the instruction.
+        self.has_callee = not is_innermost or frame.callee is not None
+        self._was_native = native
+        taken = self._operand_count()
+        stack = frame.stack
+        self._note_variables()
+        self._note_stack(stack[: len(stack) - taken])
+        for position, value in enumerate(stack[len(stack) - taken :]):
+            self.operands.append(None if value is NULL else self._note(f".o{position}", value))
 
-    def stage(self, operands: list[Value], slots: Sequence[str], extras: int, outputs: int) -> None:
-        """Put everything into variables; hidden ones that hold parts of it are dropped.
-
-        Hidden are the emitter's, the objects from outside and the graph's outputs; `slots` are the arguments.
-        """
-        builder, emitter, frame = self.builder, self.emitter, self.frame
-        self._stage_stack()
-        for position, value in enumerate(operands):
-            self.operands.append(self._stage(f".o{position}", value))
-        code = self.code
-        live = self._live(code)
-        moves: list[tuple[str, str]] = []
-        for name, value in frame.locals.items():
-            if name not in live and _is_unobservable(value):
-                continue
-            self.bound.append(name)
-            if self._is_native(value):
-                self.native.add(name)
-            if self._is_in_place(value, name):
-                continue  # it is where it was
-            staged = f".l{name}"
-            self._stage(staged, value)
-            moves.append((staged, name))
-        for name, cell in frame.cells.items():
-            if name in code.co_freevars:
-                continue
-            staged = f".c{name}"
-            self._stage(staged, cell)
-            self.cells[name] = staged
-        for name in list(emitter.hidden):
-            builder.delete_fast(name)
-        for position in range(extras):
-            builder.delete_fast(f".x{position}")
-        for position in range(outputs):
-            builder.delete_fast(f".g{position}")
-        for staged, name in moves:
-            builder.take_fast(staged)
-            builder.store_fast(name)
-        bound = set(self.bound)
-        for name in slots:
-            if name not in bound:
-                builder.delete_fast(name)
-
-    def _live(self, code: CodeType) -> frozenset[str]:
+    def _operand_count(self) -> int:
+        if self.has_callee:
+            return 0  # the call has taken them
         inst = self.inst
-        live: frozenset[str] = frozenset()
-        for index in (*_successors(inst), *(_successors(self.tail) if self.tail else ())):
-            live |= live_variables(code, index)
-        return live | live_variables(code, inst.index)
+        if inst.variable_kind == "cell" or inst.opname in _FRAME_BOUND:
+            raise NotRebuildable(f"the instruction {inst.opname} cannot stand in another frame")
+        taken = operand_count(inst)
+        if taken is None:
+            raise NotRebuildable(f"the instruction {inst.opname} cannot be left and resumed")
+        return taken
 
-    def _stage(self, name: str, value: Value) -> str | None:
-        if value is NULL:
-            return None
-        self.emitter.emit(value)
-        self.builder.store_fast(name)
-        if self._is_native(value):
-            self.native.add(name)
-        return name
-
-    @staticmethod
-    def _is_in_place(value: Value, name: str) -> bool:
-        """Whether a variable still holds the argument of its name."""
-        return (
-            isinstance(value, LazyValue)
-            and isinstance(value.source, LocalSource)
-            and value.source.key == name
-        )
-
-    def _is_native(self, value: Value) -> bool:
-        return (
+    def _note(self, name: str, value: Value) -> str:
+        self.parts.append((name, value))
+        if (
             isinstance(value, LazyValue)
             and isinstance(value.source, LocalSource)
             and value.source.key in self._was_native
-        )
+        ):
+            self.native.add(name)
+        return name
 
-    def _stage_stack(self) -> None:
-        for position, value in enumerate(self._below):
+    def _note_variables(self) -> None:
+        frame, code = self.frame, self.code
+        live = self._live()
+        for name in decode(code).variables:
+            value = frame.locals.get(name)
+            if value is not None and (name in live or not _is_unobservable(value)):
+                self.bound.append(name)
+                self._note(name, value)
+        for name, cell in frame.cells.items():
+            if name not in code.co_freevars:
+                self.cells[name] = self._note(f".c{name}", cell)
+
+    def _live(self) -> frozenset[str]:
+        inst = self.inst
+        live: frozenset[str] = frozenset()
+        for index in (*_successors(inst), *(_successors(self.tail) if self.tail else ())):
+            live |= live_variables(self.code, index)
+        return live | live_variables(self.code, inst.index)
+
+    def _note_stack(self, stack: list[Value]) -> None:
+        for position, value in enumerate(stack):
             name = f".b{position}"
             if isinstance(value, PreviousException):
                 # Once taken back it is only an entry that the unwinding stack drops.
                 self.items.append(StackItem.EXC if value.is_active else StackItem.VALUE)
                 left = value.exception if value.is_active else ConstantValue(None)
-                self.names.append(self._stage(f".e{position}", left))
+                self.names.append(self._note(f".e{position}", left))
             elif isinstance(value, RaisedAt):
                 self.items.append(StackItem.LASTI)
-                self.builder.load_const(value.unit)
-                self.builder.store_fast(name)
-                self.names.append(name)
+                self.names.append(self._note(name, ConstantValue(value.unit)))
             else:
                 self.items.append(StackItem.NULL if value is NULL else StackItem.VALUE)
-                self.names.append(self._stage(name, value))
+                self.names.append(None if value is NULL else self._note(name, value))
+
+
+def stage(emitter: Emitter, left: LeftFrame) -> list[tuple[str, str]]:
+    """Put the root frame's parts into hidden variables; returns which of these are to be moved where.
+
+    The frame's own names still hold its arguments, of which the other parts may be made.
+    """
+    builder = emitter.builder
+    moves: list[tuple[str, str]] = []
+    for name, value in left.parts:
+        if name not in left.bound:
+            emitter.emit(value)
+            builder.store_fast(name)
+        elif not _is_in_place(value, name):
+            staged = f".l{name}"
+            emitter.emit(value)
+            builder.store_fast(staged)
+            moves.append((staged, name))
+    return moves
+
+
+def stage_calls(emitter: Emitter, frames: Sequence[LeftFrame], pieces: Sequence[CodeType]) -> None:
+    """Make the calls of the frames below the root, and keep the outermost in a variable.
+
+    `frames` are all that are left, `pieces` the generated codes of those below the root.
+    """
+    builder = emitter.builder
+    if frames[-1].frame.callee is not None:
+        _make_rest_call(emitter, frames[-1].frame.callee)
+        builder.store_fast(CALLEE)
+    for left, piece in zip(reversed(frames[1:]), reversed(pieces), strict=True):
+        builder.begin_call(lambda: builder.load_const(_C.make_piece_call))
+        builder.load_const(piece)
+        assert left.frame.function is not None
+        emitter.emit(left.frame.function)
+        for _, value in left.parts:
+            emitter.emit(value)
+        if left.has_callee:
+            builder.take_fast(CALLEE)
+        builder.call(2 + len(left.parts) + left.has_callee)
+        builder.store_fast(CALLEE)
+
+
+def _make_rest_call(emitter: Emitter, frame: Frame) -> None:
+    """Make the call of a resumed frame that has not run since."""
+    builder = emitter.builder
+    builder.begin_call(lambda: builder.load_const(_C.make_rest_call))
+    builder.load_const(frame.code)
+    values = _resumed_values(frame)
+    for value in values:
+        emitter.emit(value)
+    builder.call(1 + len(values))
+
+
+def _resumed_values(frame: Frame) -> list[Value]:
+    """A resumed frame's function and what its resume function takes."""
+    assert frame.function is not None
+    values: list[Value] = [frame.function]
+    for kind, key in layout_of(frame.code).parameters:
+        value = (
+            frame.locals[str(key)]
+            if kind == "local"
+            else frame.cells[str(key)]
+            if kind == "cell"
+            else frame.stack[int(key)]
+        )
+        if isinstance(value, PreviousException):
+            value = value.exception
+        elif isinstance(value, RaisedAt):
+            value = ConstantValue(value.unit)
+        values.append(value)
+    return values if frame.callee is None else values + _resumed_values(frame.callee)
+
+
+def make_pieces(frames: Sequence[LeftFrame]) -> tuple[list[CodeType], list[CodeType]]:
+    """Write the pieces of the frames below the root; also returns what the outermost of them may go on with."""
+    pieces: list[CodeType] = []
+    exits: list[CodeType] = []
+    for left in reversed(frames[1:]):
+        parameters = [name for name, _ in left.parts]
+        if left.has_callee:
+            parameters.append(CALLEE)
+        builder = CodeBuilder(left.code, parameters, free=left.code.co_freevars)
+        builder.set_position(left.inst.positions)
+        builder.begin(resumed=True)
+        point = BreakPoint(builder, left, exits, is_root=False)
+        point.run()
+        piece = builder.build()
+        # What it calls is code of the user's.
+        torch_compat.hide_from_peer(piece, is_recursive=False)
+        pieces.append(piece)
+        exits = point.exits
+    return pieces[::-1], exits
+
+
+class BreakPoint:
+    """Writes, into one piece of generated code, what happens where its frame was left."""
+
+    def __init__(
+        self, builder: CodeBuilder, left: LeftFrame, exits_below: Sequence[CodeType], *, is_root: bool
+    ) -> None:
+        self.builder = builder
+        self.left = left
+        self.code = left.code
+        self.inst = left.inst
+        self.items, self.names = left.items, left.names
+        self.is_root = is_root
+        self.exits_below = exits_below
+        #: The resume codes that the frame may go on with.
+        self.exits: list[CodeType] = []
+        self._native_names = set(left.native)
 
     def run(self) -> None:
         """Emit the native instruction and the continuations behind it.
@@ -155,7 +261,7 @@ class BreakPoint:
             if item is StackItem.EXC:
                 builder.emit("PUSH_EXC_INFO")
                 builder.pop_top()
-        for name in self.operands:
+        for name in self.left.operands:
             if name is None:
                 builder.emit("PUSH_NULL")
             else:
@@ -163,14 +269,23 @@ class BreakPoint:
         builder.set_position(inst.positions)
         jumped = builder.label()
         start = builder.here()
-        results = self._native(jumped)
-        end = builder.here()
+        if self.left.has_callee:
+            builder.begin_call(lambda: builder.take_fast(CALLEE))
+            builder.call(0)
+            end = builder.here()
+            if self.left.is_innermost:
+                self._continue(inst.index + 1, [StackItem.VALUE])
+            else:
+                self._join()
+        else:
+            results = self._native(jumped)
+            end = builder.here()
+            last = self.left.tail or inst
+            if inst.opname not in ENDINGS or inst.opname == "JUMP":
+                self._continue(last.index + 1, results)
+            if last.target >= 0:
+                self._jumped(last, jumped)
         failed = builder.label()
-        last = self.tail or inst
-        if inst.opname not in ENDINGS or inst.opname == "JUMP":
-            self._continue(last.index + 1, results)
-        if last.target >= 0:
-            self._jumped(last, jumped)
         if inst.handler is not None:
             builder.add_region(start, end, failed, depth)
             builder.place(failed)
@@ -186,7 +301,7 @@ class BreakPoint:
             is_kept = position < height
             if self.items[position] is StackItem.EXC:
                 if is_kept:
-                    self.emitter.call(sys.exception)
+                    self._call(sys.exception)
                     builder.store_fast(name)
                 builder.emit("POP_EXCEPT")
             elif is_kept:
@@ -210,19 +325,21 @@ class BreakPoint:
         builder.emit_instruction(inst, lambda index: jumped)
         if inst.opname in ENDINGS:
             return []
-        count = len(self.operands) + stack_effect(inst, False)
-        if self.tail is not None:
-            builder.emit_instruction(self.tail, lambda index: jumped)
-            count += stack_effect(self.tail, False)
+        count = len(self.left.operands) + stack_effect(inst, False)
+        if self.left.tail is not None:
+            builder.emit_instruction(self.left.tail, lambda index: jumped)
+            count += stack_effect(self.left.tail, False)
         if inst.opname == "DICT_MERGE":
             # What it leaves where it is may be the NULL of a call.
-            return [StackItem.NULL if name is None else StackItem.VALUE for name in self.operands[:count]]
+            return [
+                StackItem.NULL if name is None else StackItem.VALUE for name in self.left.operands[:count]
+            ]
         return [StackItem.VALUE] * count
 
     def _jumped(self, inst: Instruction, jumped: Label) -> None:
         """The continuation at the jump target of `inst`, the last native instruction."""
         builder = self.builder
-        count = len(self.operands) + stack_effect(inst, True)
+        count = len(self.left.operands) + stack_effect(inst, True)
         if inst.opname == "FOR_ITER":
             builder.end_for(jumped)
         else:
@@ -233,7 +350,7 @@ class BreakPoint:
         """Return the continuation at `index`, with the results that are on the stack now."""
         builder = self.builder
         instructions = decode(self.code).instructions
-        if not self._below and results == [StackItem.VALUE]:
+        if self.is_root and not self.items and results == [StackItem.VALUE]:
             if instructions[index].opname == "RETURN_VALUE":
                 builder.return_value()
                 return
@@ -243,7 +360,7 @@ class BreakPoint:
         for name in reversed(names):
             if name is not None:
                 builder.store_fast(name)
-                self.native.add(name)
+                self._native_names.add(name)
             elif self.inst.opname == "DICT_MERGE":
                 builder.store_fast(".null")  # leaves the variable unbound
         self._unstack(len(self.items))
@@ -269,34 +386,80 @@ class BreakPoint:
 
     def _return(self, index: int, items: list[StackItem], names: list[str | None]) -> None:
         builder = self.builder
-        code = self.code
-        bound = self._bound_after(index)
-        resume = make_resume_code(code, index, bound=(*bound, *self.cells), stack=items)
-        original, _ = origin(code)
-        _C.own_resume_code(original, resume)
-        layout = layout_of(resume)
-        native: list[str] = []
+        resume = self._resume_code(index, items, None)
         builder.begin_call(lambda: builder.load_const(_C.make_continuation))
         builder.load_const(_C.CodeRef(resume))
-        for slot, (kind, key) in enumerate(layout.parameters):
-            if kind == "local":
-                name = str(key)
-            elif kind == "cell":
-                name = self.cells[str(key)]
-            else:
-                name = names[int(key)] or ""
-            builder.take_fast(name)
-            if name in self.native:
-                native.append(resume.co_varnames[slot])
-        note_native(resume, native)
-        builder.call(len(layout.parameters) + 1)
+        count = self._take_values(resume, names)
+        builder.call(1 + count)
         builder.return_value()
+
+    def _join(self) -> None:
+        """Return the continuation of this frame and of those below, which is on the stack."""
+        builder = self.builder
+        if not self.exits_below:
+            builder.return_value()  # never reached: the frame below raises
+            return
+        builder.store_fast(".below")
+        self._unstack(len(self.items))
+        codes: list[CodeType] = []
+        for each in self.exits_below:
+            callee = CalleeToResume(each, _C.make_rest_call)
+            resume = self._resume_code(self.inst.index, self.items, callee)
+            note_native(resume, map(below, native_parameters(each)))
+            codes += (each, resume)
+        builder.begin_call(lambda: builder.load_const(_C.join_continuation))
+        builder.load_const(tuple(map(_C.CodeRef, codes)))
+        builder.take_fast(".below")
+        count = self._take_values(codes[-1], self.names)
+        for resume in codes[1:-1:2]:
+            self._note_native(resume, self.names)
+        builder.call(2 + count)
+        builder.return_value()
+
+    def _resume_code(self, index: int, items: Sequence[StackItem], callee: CalleeToResume | None) -> CodeType:
+        bound = self.left.bound if callee is not None else self._bound_after(index)
+        resume = make_resume_code(
+            self.code, index, bound=(*bound, *self.left.cells), stack=items, callee=callee
+        )
+        original, _ = origin(self.code)
+        _C.own_resume_code(original, resume)
+        self.exits.append(resume)
+        return resume
+
+    def _places(self, resume: CodeType, names: Sequence[str | None]) -> list[str]:
+        """The variables that hold what a resume function takes of this frame."""
+        return [
+            str(key)
+            if kind == "local"
+            else self.left.cells[str(key)]
+            if kind == "cell"
+            else names[int(key)] or ""
+            for kind, key in layout_of(resume).parameters
+        ]
+
+    def _take_values(self, resume: CodeType, names: Sequence[str | None]) -> int:
+        places = self._places(resume, names)
+        for place in places:
+            self.builder.take_fast(place)
+        self._note_native(resume, names)
+        return len(places)
+
+    def _note_native(self, resume: CodeType, names: Sequence[str | None]) -> None:
+        places = self._places(resume, names)
+        note_native(
+            resume,
+            [resume.co_varnames[slot] for slot, place in enumerate(places) if place in self._native_names],
+        )
+
+    def _call(self, fn: Callable[[], object]) -> None:
+        self.builder.begin_call(lambda: self.builder.load_const(fn))
+        self.builder.call(0)
 
     def _bound_after(self, index: int) -> Sequence[str]:
         """The variables that are bound when the instruction is done."""
         inst = self.inst
-        bound = list(self.bound)
-        if inst.opname == "STORE_FAST" and self.operands != [None]:
+        bound = list(self.left.bound)
+        if inst.opname == "STORE_FAST" and self.left.operands != [None]:
             if inst.argval not in bound:
                 bound.append(inst.argval)
         elif inst.opname in ("STORE_FAST", "DELETE_FAST") and inst.argval in bound:
@@ -321,6 +484,11 @@ def _successors(inst: Instruction) -> list[int]:
     if inst.handler is not None:
         found.append(inst.handler.target)
     return found
+
+
+def _is_in_place(value: Value, name: str) -> bool:
+    """Whether a variable of the root frame still holds the argument of its name."""
+    return isinstance(value, LazyValue) and isinstance(value.source, LocalSource) and value.source.key == name
 
 
 def _is_unobservable(value: Value) -> bool:

@@ -19,23 +19,19 @@ from typing import Any
 
 import torch
 
+from framehook import _C
 from framehook.bytecode.assemble import CodeBuilder
+from framehook.bytecode.resume import is_resume_code, native_parameters
 from framehook.codegen.aliasing import guard_aliasing
-from framehook.codegen.break_point import BreakPoint
+from framehook.codegen.break_point import BreakPoint, LeftFrame, make_pieces, stage, stage_calls
 from framehook.codegen.effects import replay
 from framehook.codegen.emitter import CycleFound, Emitter, NotRebuildable, class_source
-from framehook.codegen.operands import operand_count
 from framehook.source import LocalSource, ObjectSource, Source
 from framehook.trace.capture import Capture, GraphBreak, Unsupported
 from framehook.trace.session import Stop
 from framehook.values.tensor import TensorValue
 
 INPUTS = ".inputs"
-
-#: Instructions whose meaning is tied to the frame that they stand in.
-_FRAME_BOUND = frozenset(
-    {"YIELD_VALUE", "SEND", "RETURN_GENERATOR", "MAKE_CELL", "COPY_FREE_VARS", "RETURN_VALUE"}
-)
 
 
 class Plan:
@@ -103,10 +99,17 @@ def earlier_stop(capture: Capture, error: NotRebuildable) -> Stop:
         reason = GraphBreak("rebuild", str(error), "", (capture.frame.where(),))
     else:
         reason = GraphBreak(stop.kind, f"{stop.reason}; {error}", stop.hint, stop.frames)
+    frames = capture.frames
     birth = capture.births.get(id(error.value))
-    if birth is None:
+    if birth is not None:
+        step = birth[1]
+    elif len(frames) > 1:
+        step = frames[-2].step  # the frame above calls it natively
+    else:
         raise Unsupported(reason)
-    return Stop(birth[1], reason)
+    if frames and step >= frames[-1].step:
+        raise Unsupported(reason)
+    return Stop(step, reason)
 
 
 class _Writer:
@@ -194,16 +197,28 @@ class _Writer:
 
     # -- at a graph break ------------------------------------------------------------------------------
     def _break(self) -> None:
-        frame = self.capture.frame
-        inst = frame.inst
-        if inst.variable_kind == "cell" or inst.opname in _FRAME_BOUND:
-            raise NotRebuildable(f"the instruction {inst.opname} cannot stand in another frame")
-        taken = operand_count(inst)
-        if taken is None:
-            raise NotRebuildable(f"the instruction {inst.opname} cannot be left and resumed")
-        below = frame.stack[: len(frame.stack) - taken]
-        operands = frame.stack[len(frame.stack) - taken :]
-        point = BreakPoint(self.emitter, self.code, frame, below)
-        point.stage(operands, self.slots, len(self.extras), len(self.outputs))
+        builder, emitter = self.builder, self.emitter
+        frames = self.capture.frames
+        native = native_parameters(self.code)
+        left = [LeftFrame(each, native, is_innermost=each is frames[-1]) for each in frames]
+        root = left[0]
+        pieces, exits = make_pieces(left)
+        moves = stage(emitter, root)
+        stage_calls(emitter, left, pieces)
+        for name in list(emitter.hidden):
+            builder.delete_fast(name)
+        for position in range(len(self.extras)):
+            builder.delete_fast(f".x{position}")
+        for position in range(len(self.outputs)):
+            builder.delete_fast(f".g{position}")
+        for staged, name in moves:
+            builder.take_fast(staged)
+            builder.store_fast(name)
+        for name in self.slots:
+            if name not in root.bound:
+                builder.delete_fast(name)
         self._change_state()
-        point.run()
+        if is_resume_code(self.code):
+            emitter.call(_C.drop_arguments)
+            builder.pop_top()
+        BreakPoint(builder, root, exits, is_root=True).run()

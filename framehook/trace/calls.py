@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from collections.abc import Sequence
 from typing import Any
 
 from framehook.guards.guard import Check
-from framehook.source import ObjectSource
+from framehook.source import ObjectSource, Source
 from framehook.trace.frame import Frame
 from framehook.trace.wrap import make_cell
 from framehook.values.base import ConstantValue, ObservedException, Value
 from framehook.values.classes import ClassValue
 from framehook.values.functions import (
+    BoundMethodValue,
     CellValue,
     FunctionValue,
     GeneratorValue,
@@ -62,11 +64,7 @@ def callee_of(tr: Any, fn: Value, count: int, names: frozenset[str]) -> Callee:
     if found is None:
         tr.guard(source.member("__code__"), Check.IDENTITY, code)
         view = tr.globals_of(real, source)
-        closure = []
-        if code.co_freevars:
-            cells_source = source.member("__closure__")
-            for index, cell in enumerate(real.__closure__ or ()):
-                closure.append(make_cell(tr, cell, cells_source.item(index)))
+        closure = closure_of(tr, real, source)
         found = tr.callees[id(real)] = Callee(code, view, closure, [], {})
         tr.keep_alive.append(real)
     if count < code.co_argcount and not set(code.co_varnames[count : code.co_argcount]) <= names:
@@ -87,6 +85,13 @@ def callee_of(tr: Any, fn: Value, count: int, names: frozenset[str]) -> Callee:
             else:
                 tr.guard(source.member("__kwdefaults__"), Check.EQUALS, None)
     return found
+
+
+def closure_of(tr: Any, fn: types.FunctionType, source: Source) -> list[CellValue]:
+    """The cells that a function from outside closes over."""
+    cells = fn.__closure__ or ()
+    place = source.member("__closure__")
+    return [make_cell(tr, cell, place.item(index)) for index, cell in enumerate(cells)]
 
 
 def place_of(source: Any, name: str) -> Any:
@@ -166,6 +171,29 @@ def _misfit(tr: Any, code: types.CodeType) -> Any:
     tr.graph_break("exception", f"the arguments of a call do not fit {code.co_qualname}()")
 
 
+def identity(fn: Value) -> object:
+    """What tells one function from another: the function itself, or the value of one made by the frame."""
+    return fn.fn if isinstance(fn, FunctionValue) else fn
+
+
+def await_call(tr: Any, frame: Frame, target: Value) -> None:
+    """Note which function's result will be, as it is, the result of the instruction that calls `target`."""
+    value = target.realize(tr)
+    while True:
+        if isinstance(value, BoundMethodValue):
+            value = value.fn.realize(tr)
+        elif isinstance(value, ObjectValue) and value.cls is functools.partial:
+            value = value.attrs["func"].realize(tr)  # type: ignore[union-attr]
+        else:
+            break
+    if isinstance(value, FunctionValue | NestedFunctionValue):
+        frame.awaited = (frame.step, identity(value))
+    elif isinstance(value, ObjectValue):
+        method = inspect.getattr_static(value.cls, "__call__", None)
+        if isinstance(method, types.FunctionType):
+            frame.awaited = (frame.step, method)
+
+
 def inline(tr: Any, fn: Value, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     """Run a Python function symbolically."""
     tr.check_inlinable(fn)
@@ -176,6 +204,10 @@ def inline(tr: Any, fn: Value, args: Sequence[Value], kwargs: dict[str, Value]) 
     frame = Frame(code, callee.globals, tr.frame)
     frame.locals = bind(tr, callee, args, kwargs)
     frame.closure = callee.closure
+    frame.function = fn
+    step, awaited = tr.frame.awaited
+    tr.frame.awaited = (0, None)
+    frame.is_replaceable = step == tr.frame.step and awaited is identity(fn)
     if code.co_flags & inspect.CO_GENERATOR:
         frame.is_generator = True
         return tr.note_birth(GeneratorValue(frame))

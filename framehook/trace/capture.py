@@ -12,6 +12,7 @@ from framehook.guards.guard import GuardSet
 from framehook.source import ObjectSource
 from framehook.trace.frame import Frame
 from framehook.trace.graph import GraphBuilder, GraphInput
+from framehook.trace.places import chain_of
 from framehook.values.base import LazyValue, Value
 
 
@@ -51,6 +52,7 @@ class Capture:
         "eager_graph",
         "effects",
         "frame",
+        "frames",
         "graph",
         "graph_break",
         "guards",
@@ -72,10 +74,13 @@ class Capture:
         result: Value | None,
         graph_break: GraphBreak | None,
         state: list[tuple[Any, tuple[Any, ...]]],
+        stopped: Frame | None = None,
     ) -> None:
         self.tracer = tracer
         self.record: Any = tracer.record
         self.frame: Frame = tracer.root
+        #: The frames at the graph break, outermost first: each waits for the next one.
+        self.frames: list[Frame] = chain_of(stopped) if stopped is not None else []
         self.builder: GraphBuilder = tracer.builder
         self.guards: GuardSet = tracer.guards
         self.effects: list[Any] = tracer.effects
@@ -97,6 +102,9 @@ class Capture:
     def release(self) -> None:
         """Let go of the call's objects, which values, frames and the tracer hold in circles."""
         self.tracer.release()
+        for frame in self.frames:
+            frame.release()
+        self.frames.clear()
         for entry in self.builder.inputs:
             entry.release()
         self.known.clear()

@@ -14,19 +14,24 @@ class Frame:
     """Symbolic locals, cells, stack and position."""
 
     __slots__ = (
+        "awaited",
+        "callee",
         "caller",
         "cells",
         "closure",
         "code",
+        "function",
         "globals",
         "handling",
         "index",
         "inst",
         "instructions",
         "is_generator",
+        "is_replaceable",
         "locals",
         "result",
         "stack",
+        "step",
         "yielded",
     )
 
@@ -41,6 +46,15 @@ class Frame:
         self.closure: list[CellValue] = []
         self.globals = globals_view
         self.caller = caller
+        self.function: Value | None = None  # None: the root frame
+        #: A frame below that was left in its middle: the instruction at `index` stands for the call of it.
+        self.callee: Frame | None = None
+        #: Number of the instruction that is being executed, counted over all frames of the trace.
+        self.step = 0
+        #: Step and function of the call whose result is that of the instruction, by which a callee knows itself.
+        self.awaited: tuple[int, object] = (0, None)
+        #: Whether the caller's instruction is a call of this frame and nothing more.
+        self.is_replaceable = False
         self.handling: list[Value] = []  # exceptions being handled, innermost last
         self.result: Value | None = None
         self.yielded: Value | None = None
@@ -53,7 +67,7 @@ class Frame:
         self.cells.clear()
         self.closure.clear()
         self.handling.clear()
-        self.result = self.yielded = self.caller = None
+        self.result = self.yielded = self.caller = self.callee = self.function = None
 
     def pop(self) -> Value:
         """Pop the top of the stack."""
@@ -114,3 +128,11 @@ class TracebackValue(Value):
 
     def describe(self) -> str:
         return "the traceback of an exception inside the graph"
+
+
+class StopHere(BaseException):
+    """The trace has come to the step where it has to stop; all frames are as they were before that step."""
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__()
+        self.frame = frame

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import copy
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -32,11 +32,12 @@ from framehook.trace import (
     copying,
     library_rules,
     operators,
+    places,
     rules,
     torch_rules,
 )
 from framehook.trace.classes import ClassLookup, construct
-from framehook.trace.frame import Frame, PreviousException, RaisedAt, TracebackValue
+from framehook.trace.frame import Frame, PreviousException, RaisedAt, StopHere, TracebackValue
 from framehook.trace.graph import GraphBuilder
 from framehook.trace.handlers import HANDLERS
 from framehook.trace.wrap import make_cell, wrap
@@ -97,22 +98,35 @@ class SymbolicTracer:
         self.keep_alive: list[Any] = []
         self.callees: dict[int, calls.Callee] = {}
         self.effects: list[Any] = []
-        self.root_step = 0  # of the root frame, as the session counts
+        self.steps = 0  # instructions of all frames
+        self.stop_at = 0  # the step to stop before
         self.births: dict[int, tuple[Value, int]] = {}
         self.looked_up: list[LazyValue] = []
         self.gradient_guards: dict[int, tuple[Guard, TensorValue]] = {}
         self.entry_state = entry_state
         self.is_autocast_cache_enabled = entry_state.autocast_cache
         self.autocast_nesting = 0
-        self.instructions = 0
-        self.depth = 0
+        self.depth = -1
         self.absolute_sources: dict[int, ObjectSource] = {}
         self.views: dict[int, GlobalsView] = {}
         #: id of the `__dict__` of an object, a function or a module -> the value whose attributes it holds.
         self.namespaces: dict[int, Value] = {}
         self._classes = ClassLookup(self)
         self.guard(None, Check.STATE, state_snapshot)
-        self.root = self.frame = self._root_frame()
+        self.may_break: Callable[[types.CodeType], bool] = lambda code: True
+        self.frame: Frame
+        self.root = self._root_frame()
+
+    def begin(self) -> None:
+        """Put the root frame's variables in place, and all of a frame that is resumed."""
+        frame, record = self.root, self.record
+        code = record.code
+        if is_resume_code(code):
+            self._resume(frame, 0)
+            return
+        for slot, obj in enumerate(record.slots):
+            name = code.co_varnames[slot]
+            frame.locals[name] = self.root_argument(obj, LocalSource(name, slot))
 
     def _root_frame(self) -> Frame:
         record = self.record
@@ -125,26 +139,26 @@ class SymbolicTracer:
             builtins_place = builtins_source
         view = GlobalsView(record.globals, GlobalsSource(), record.builtins, builtins_place)
         self.views[id(record.globals)] = view
-        frame = Frame(code, view, None)
+        self.frame = frame = Frame(code, view, None)
         for index, cell in enumerate(record.closure or ()):
             frame.closure.append(make_cell(self, cell, ClosureSource(index, code.co_freevars[index])))
-        if is_resume_code(code):
-            self._resume(frame)
-            return frame
-        for slot, obj in enumerate(record.slots):
-            name = code.co_varnames[slot]
-            frame.locals[name] = self.root_argument(obj, LocalSource(name, slot))
         return frame
 
-    def _resume(self, frame: Frame) -> None:
-        """Put the variables and the stack of a resumed frame in place, as the prologue does for real."""
+    def _resume(self, frame: Frame, first: int) -> None:
+        """Put the variables and the stack of a resumed frame in place, as the prologue does for real.
+
+        Its parameters begin at slot `first` of the root frame.
+        """
         code = frame.code
         layout = layout_of(code)
-        changing = changing_parameters(code)
-        native = native_parameters(code)
+        root_code = self.record.code
+        names = root_code.co_varnames
+        slots = self.record.slots
+        changing = changing_parameters(root_code)
+        native = native_parameters(root_code)
         on_stack: dict[int, Value] = {}
-        for slot, ((kind, key), obj) in enumerate(zip(layout.parameters, self.record.slots, strict=True)):
-            name = code.co_varnames[slot]
+        for slot, (kind, key) in enumerate(layout.parameters, first):
+            name, obj = names[slot], slots[slot]
             source = LocalSource(name, slot)
             value = self.root_argument(obj, source)
             if (type(obj) is float and name in native) or (type(obj) in (int, float) and name in changing):
@@ -169,6 +183,20 @@ class SymbolicTracer:
             frame.push(value)
         frame.index = entry_index(code)
         frame.inst = frame.instructions[frame.index]
+        if layout.callee is not None:
+            self._resume_callee(frame, layout.callee, first + len(layout.parameters))
+
+    def _resume_callee(self, frame: Frame, code: types.CodeType, slot: int) -> None:
+        """Put the frame in place that a resumed frame has called; its function is in `slot`."""
+        source = LocalSource(self.record.code.co_varnames[slot], slot)
+        function = self.root_argument(self.record.slots[slot], source).realize(self)
+        if not isinstance(function, FunctionValue):
+            self.graph_break("call", f"{function.describe()} stands for itself and cannot be continued")
+        callee = frame.callee = Frame(code, self.globals_of(function.fn, function.source), frame)
+        callee.function = function
+        callee.is_replaceable = True
+        callee.closure = calls.closure_of(self, function.fn, function.source)
+        self._resume(callee, slot + 1)
 
     def root_argument(self, obj: Any, source: LocalSource) -> Value:
         """The value of one argument slot."""
@@ -177,24 +205,20 @@ class SymbolicTracer:
         return LazyValue(obj, source)
 
     # -- the loop --------------------------------------------------------------------------------
-    def step(self, frame: Frame) -> None:
-        """Execute one instruction of a frame."""
-        inst = frame.instructions[frame.index]
-        frame.inst = inst
-        frame.index += 1
-        HANDLERS[inst.opname](self, frame, inst)
-
     def run_inner(self, frame: Frame, thrown: Value | None = None) -> Value:
-        """Run an inlined frame until it returns or yields."""
+        """Run a frame, the root or an inlined one, until it returns or yields.
+
+        Raises:
+            StopHere: at the step where the trace has to stop.
+        """
         if self.depth >= MAX_DEPTH:
             self.graph_break("depth", f"calls are nested deeper than {MAX_DEPTH}")
         caller = self.frame
         self.frame = frame
         self.depth += 1
-        self.instructions += 1
         instructions = frame.instructions
         handlers = HANDLERS
-        count = 0
+        last_check = self.steps
         frame.result = None
         try:
             if thrown is not None and not self.unwind(frame, thrown):
@@ -202,25 +226,36 @@ class SymbolicTracer:
             while frame.result is None:
                 inst = instructions[frame.index]
                 frame.inst = inst
+                frame.step = step = self.steps = self.steps + 1
+                if step == self.stop_at:
+                    raise StopHere(frame)
                 frame.index += 1
-                count += 1
                 try:
-                    handlers[inst.opname](self, frame, inst)
+                    if frame.callee is None:
+                        handlers[inst.opname](self, frame, inst)
+                    else:
+                        callee, frame.callee = frame.callee, None
+                        frame.stack.append(self.run_inner(callee))
                 except ObservedException as observed:
+                    if not observed.step:
+                        observed.step = step
                     if not self.unwind(frame, observed.value):
+                        if frame.caller is not None and not isinstance(observed.value, ExceptionValue):
+                            # On its way out, a real exception takes down the frames that it passes.
+                            self.graph_break("exception", "an exception from outside leaves a function")
                         raise
                 if frame.yielded is not None:
                     return frame.yielded
-                if count > 10_000:
-                    self.count_instructions(count)
-                    count = 0
+                if self.steps - last_check > 10_000:
+                    last_check = self.steps
+                    self.check_instructions()
             return frame.result
         except BreakGraph as stop:
             if stop.frames is None:
                 stop.frames = self.frames()
+                stop.step = places.innermost(frame, self.may_break).step
             raise
         finally:
-            self.instructions += count
             self.frame = caller
             self.depth -= 1
 
@@ -234,13 +269,12 @@ class SymbolicTracer:
 
     def note_birth(self, value: Value) -> Value:
         """Note when a value was made that cannot be rebuilt once it is in use (a generator, `chain`)."""
-        self.births[id(value)] = (value, self.root_step)
+        self.births[id(value)] = (value, self.frame.step)
         return value
 
-    def count_instructions(self, count: int) -> None:
+    def check_instructions(self) -> None:
         """Give up on frames that run for too long."""
-        self.instructions += count
-        if self.instructions > MAX_INSTRUCTIONS:
+        if self.steps > MAX_INSTRUCTIONS:
             self.graph_break("limit", f"more than {MAX_INSTRUCTIONS} instructions in one trace")
 
     def unwind(self, frame: Frame, raised: Value) -> bool:
@@ -248,7 +282,7 @@ class SymbolicTracer:
         region = frame.inst.handler
         if isinstance(raised, ExceptionValue):
             # It has no traceback: where anybody else gets to see it, it has to be raised for real.
-            self.births.setdefault(id(raised), (raised, self.root_step))
+            self.births.setdefault(id(raised), (raised, frame.step))
             if frame.handling and isinstance(raised.context, ConstantValue):
                 current = frame.handling[-1]
                 if current is not raised:

@@ -25,6 +25,7 @@ class BreakGraph(Exception):
         self.reason = reason
         self.hint = hint
         self.frames: list[tuple[Any, int]] | None = None  # (code, byte offset), innermost last
+        self.step = 0  # where the trace has to stop
 
 
 class ObservedException(Exception):
@@ -33,6 +34,7 @@ class ObservedException(Exception):
     def __init__(self, value: Value) -> None:
         super().__init__()
         self.value = value
+        self.step = 0  # of the instruction that it left first
 
 
 class Tracer(Protocol):

@@ -43,7 +43,7 @@ def try_op_error(x):
         return str(e)[:40], x + 1
 
 
-@program(3)
+@program(2)
 def try_py_raise_inlined(x):
     def f(z):
         z = z + 1

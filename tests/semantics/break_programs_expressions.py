@@ -124,7 +124,7 @@ def lambda_default(x):
     return f(x), f(x, b=brk() or 2)
 
 
-@program(5, inlined=4)
+@program(4)
 def comp_nested(x):
     return [[r + c for c in range(2) if brk() is None] for r in x if r.sum().item() >= 0]
 

@@ -273,7 +273,7 @@ def decorated(x):
     return decorated_helper(x + 1), decorated_helper(x, k=brk() or 4), decorated_helper.__name__
 
 
-@program(3)
+@program(2)
 def recursion(x):
     def fact(n):
         if n <= 1:

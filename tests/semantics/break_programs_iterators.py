@@ -283,7 +283,7 @@ def type_checks(x):
     )
 
 
-@program(1)
+@program(2)
 def deep_inline_mutation(x):
     class Box:
         pass
@@ -411,7 +411,7 @@ def many_stack(x):
     return [x + i for i in range(20)] + [brk()] + [(x, i, brk()) for i in range(3)]
 
 
-@program(2)
+@program(4)
 def kwonly_method(x):
     class M:
         def f(self, a, /, b=2, *, c, **k):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from framehook.trace.calls import await_call
 from framehook.trace.handlers.containers import check_mapping, spread
 from framehook.values.base import NULL
 from framehook.values.functions import NestedFunctionValue
@@ -26,6 +27,7 @@ def _call(tr: Any, frame: Any, inst: Any) -> None:
         count = len(inst.kwnames)
         kwargs = dict(zip(inst.kwnames, args[-count:], strict=True))
         del args[-count:]
+    await_call(tr, frame, fn)
     frame.push(tr.call(fn, args, kwargs))
 
 
@@ -45,6 +47,7 @@ def _call_function_ex(tr: Any, frame: Any, inst: Any) -> None:
     fn = second if first is NULL else first
     if first is not NULL and second is not NULL:
         args.insert(0, second)
+    await_call(tr, frame, fn)
     frame.push(tr.call(fn, args, kwargs))
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from framehook.bytecode.resume import is_resume_code
 from framehook.trace import operators
+from framehook.trace.handlers.names import check_let_go
 from framehook.values.base import ConstantValue, ObservedException
 from framehook.values.functions import GeneratorValue
 
@@ -56,6 +58,10 @@ def _for_iter(tr: Any, frame: Any, inst: Any) -> None:
 
 
 def _return_value(tr: Any, frame: Any, inst: Any) -> None:
+    if frame.caller is not None and is_resume_code(frame.code):
+        # What it holds came from outside, and may be nobody else's.
+        for value in frame.locals.values():
+            check_let_go(tr, value)
     frame.result = frame.pop()
 
 

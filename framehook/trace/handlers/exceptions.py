@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from framehook.trace.calls import stopiteration_error
+from framehook.trace.calls import await_call, stopiteration_error
 from framehook.trace.frame import PreviousException
 from framehook.values.base import ConstantValue, ObservedException
 from framehook.values.classes import ClassValue
@@ -79,6 +79,7 @@ def _before_with(tr: Any, frame: Any, inst: Any) -> None:
         name = type(manager).__name__ if not hasattr(manager, "cls") else manager.cls.__qualname__
         tr.graph_break("exception", f"'{name}' object does not support the context manager protocol")
     frame.push(leave)
+    await_call(tr, frame, enter)
     frame.push(tr.call(enter, [], {}))
 
 
@@ -87,6 +88,7 @@ def _with_except_start(tr: Any, frame: Any, inst: Any) -> None:
     exception = frame.stack[-1].realize(tr)
     leave = frame.stack[-4]
     cls = tr.constant_object(exception.python_type())
+    await_call(tr, frame, leave)
     frame.push(tr.call(leave, [cls, exception, tr.traceback_value()], {}))
 
 

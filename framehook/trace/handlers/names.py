@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import types
+import weakref
 from typing import Any
 
+import torch
+
 from framehook.bytecode.opcodes import NULL_COMES_FIRST
+from framehook.bytecode.resume import is_resume_code
+from framehook.source import LocalSource
 from framehook.values.base import NULL, ConstantValue, LazyValue, Value, is_constant
 from framehook.values.functions import CellValue
 from framehook.values.sequences import TupleValue
@@ -40,7 +46,7 @@ def _store_fast(tr: Any, frame: Any, inst: Any) -> None:
     is_cell = inst.variable_kind == "cell"
     old = None if is_cell else frame.locals.get(name)
     if old is not None:
-        _check_finalizer(tr, old)
+        check_let_go(tr, old)
     slots = frame.cells if is_cell else frame.locals
     value = frame.stack.pop()
     if value is NULL:
@@ -50,18 +56,31 @@ def _store_fast(tr: Any, frame: Any, inst: Any) -> None:
         slots[name] = value
 
 
-def _check_finalizer(tr: Any, value: Value) -> None:
-    """An object that runs code when it goes has to go where the program lets go of it."""
-    if isinstance(value, LazyValue) and hasattr(type(value.obj), "__del__"):
-        tr.graph_break(
-            "finalizer", f"an object of class {type(value.obj).__qualname__}, which has __del__, is let go"
-        )
+def check_let_go(tr: Any, value: Value) -> None:
+    """An object whose end somebody sees has to go where the program lets go of it."""
+    if not isinstance(value, LazyValue):
+        return
+    cls = type(value.obj)
+    if hasattr(cls, "__del__"):
+        tr.graph_break("finalizer", f"an object of class {cls.__qualname__}, which has __del__, is let go")
+    if (
+        isinstance(value.source, LocalSource)
+        and is_resume_code(tr.record.code)
+        and not issubclass(cls, _KEPT_ELSEWHERE)
+        and cls.__weakrefoffset__
+        and weakref.getweakrefcount(value.obj)
+    ):
+        tr.graph_break("finalizer", f"an object of class {cls.__qualname__}, which is watched, is let go")
+
+
+#: Objects to which torch and framehook keep weak references of their own.
+_KEPT_ELSEWHERE = (torch.Tensor, torch.nn.Module, type, types.FunctionType, types.ModuleType, types.CodeType)
 
 
 def _delete_fast(tr: Any, frame: Any, inst: Any) -> None:
     old = frame.locals.get(inst.argval)
     if old is not None:
-        _check_finalizer(tr, old)
+        check_let_go(tr, old)
     if frame.locals.pop(inst.argval, None) is None:
         name = inst.argval
         tr.throw(

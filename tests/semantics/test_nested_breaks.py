@@ -1,0 +1,312 @@
+"""Breaks inside inlined functions: one graph for all before them, one for all behind, and frames as eager has them."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import framehook
+from framehook.errors import GraphBreakError
+from framehook.testing import CompileCounter, assert_same, snapshot
+from tests.semantics.nested_break_programs import PROGRAMS
+
+
+def _error(error: BaseException) -> tuple[Any, ...]:
+    lines = [
+        (frame.name, frame.lineno)
+        for frame in traceback.extract_tb(error.__traceback__)
+        if "break_programs" in frame.filename or "break_table" in frame.filename
+    ]
+    chain = (repr(error.__cause__), repr(error.__context__), error.__suppress_context__)
+    return (type(error).__name__, str(error), lines, *chain)
+
+
+def _outcome(fn: Any, x: Tensor, capsys: pytest.CaptureFixture[str]) -> tuple[Any, ...]:
+    torch.manual_seed(0)
+    result, raised = None, None
+    try:
+        result = fn(x)
+    except Exception as error:
+        raised = _error(error)
+    seen = snapshot((x, result))
+    state = (torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), torch.get_default_dtype())
+    return seen, raised, capsys.readouterr().out, state, repr(sys.exc_info()[1]), torch.rand(1).item()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    fn, graphs = PROGRAMS[name]
+    counter = CompileCounter()
+    compiled = framehook.compile(fn, backend=counter)
+    for sign in (1, 1, -1, 1):
+        x = sign * torch.arange(9.0).reshape(3, 3) / 4
+        expected = _outcome(fn, x.clone(), capsys)
+        actual = _outcome(compiled, x.clone(), capsys)
+        assert actual[1:] == expected[1:]
+        assert_same(actual[0], expected[0])
+    if graphs is not None:
+        assert counter.frame_count == graphs
+
+
+def _depth() -> int:
+    frame: Any = sys._getframe(1)
+    count = 0
+    while frame is not None:
+        count, frame = count + 1, frame.f_back
+    return count
+
+
+def test_ten_thousand_breaks_in_a_callee_do_not_deepen_the_stack() -> None:
+    depths: set[int] = set()
+
+    @framehook.disable
+    def note() -> None:
+        depths.add(_depth())
+
+    def inner(x: Tensor, n: int) -> Tensor:
+        i = 0
+        while i < n:
+            x = x + 1
+            note()
+            i += 1
+        return x
+
+    def middle(x: Tensor, n: int) -> Tensor:
+        return inner(x, n) * 2
+
+    def fn(x: Tensor, n: int) -> Tensor:
+        return middle(x, n) - 1
+
+    compiled = framehook.compile(fn, backend="eager")
+    result = compiled(torch.zeros(2), 10_000)
+    assert torch.equal(result, torch.full((2,), 19_999.0))
+    assert len(depths) == 1
+
+
+def test_ten_thousand_calls_that_break_do_not_deepen_the_stack() -> None:
+    depths: set[int] = set()
+
+    @framehook.disable
+    def note() -> None:
+        depths.add(_depth())
+
+    def inner(x: Tensor) -> Tensor:
+        x = x + 1
+        note()
+        return x * 1
+
+    def fn(x: Tensor, n: int) -> Tensor:
+        i = 0
+        while i < n:
+            x = inner(x)
+            i += 1
+        return x
+
+    compiled = framehook.compile(fn, backend="eager")
+    result = compiled(torch.zeros(2), 10_000)
+    assert torch.equal(result, torch.full((2,), 10_000.0))
+    assert len(depths) == 1
+
+
+def test_every_piece_is_found_again() -> None:
+    def inner(x: Tensor) -> Tensor:
+        x = x + 1
+        framehook.graph_break()
+        return x * 2
+
+    def fn(x: Tensor) -> Tensor:
+        return inner(x) + inner(x - 1)
+
+    counter = CompileCounter()
+    compiled = framehook.compile(fn, backend=counter)
+    compiled(torch.ones(2))
+    assert counter.frame_count == 3
+    before = compiled.handle.counters()
+    compiled(torch.ones(2))
+    after = compiled.handle.counters()
+    assert counter.frame_count == 3
+    assert after["hits"] - before["hits"] == 3
+    assert after["misses"] == before["misses"]
+    assert after["eager_frames"] == before["eager_frames"]
+
+
+def test_the_reason_names_the_innermost_line_and_the_calls() -> None:
+    def inner(x: Tensor) -> Tensor:
+        framehook.graph_break("because")
+        return x
+
+    def middle(x: Tensor) -> Tensor:
+        return inner(x + 1)
+
+    def fn(x: Tensor) -> Tensor:
+        return middle(x) + 1
+
+    seen: list[Any] = []
+    stop = framehook.events.on("graph_break", seen.append)
+    try:
+        framehook.compile(fn, backend="eager")(torch.ones(2))
+    finally:
+        stop()
+    assert len(seen) == 1
+    assert "because" in seen[0].reason
+    assert [function.split(".")[-1] for _, _, function in seen[0].stack] == ["fn", "middle", "inner"]
+    assert seen[0].stack[-1][1] == inner.__code__.co_firstlineno + 1
+
+
+def test_guards_of_all_frames_are_checked_behind_a_break() -> None:
+    scale = 2
+
+    def inner(x: Tensor) -> Tensor:
+        x = x + 1
+        framehook.graph_break()
+        return x * scale
+
+    def fn(x: Tensor, items: list[int]) -> Tensor:
+        return inner(x) + len(items)
+
+    compiled = framehook.compile(fn, backend="eager")
+    for scale in (2, 3, 2):  # noqa: B020
+        for items in ([1], [1, 2]):
+            x = torch.ones(2)
+            assert torch.equal(compiled(x, items), fn(x, items))
+            assert torch.equal(compiled(x.double(), items), fn(x.double(), items))
+
+
+def test_functions_of_two_modules_keep_their_globals() -> None:
+    first: dict[str, Any] = {"brk": framehook.graph_break, "N": 1}
+    second: dict[str, Any] = {"N": 10, "__builtins__": __builtins__}
+    exec(
+        "def inner(x):\n    global N\n    x = x + N\n    N += 1\n    brk()\n    N += 1\n    return x * N",
+        first,
+    )
+    second["inner"] = first["inner"]
+    exec("def fn(x):\n    global N\n    N += 1\n    y = inner(x) * N\n    N += 1\n    return y * N", second)
+    fn = second["fn"]
+
+    def outcome(call: Any) -> Any:
+        first["N"], second["N"] = 1, 10
+        return call(torch.ones(2)).tolist(), first["N"], second["N"]
+
+    compiled = framehook.compile(fn, backend="eager")
+    expected = outcome(fn)
+    assert [outcome(compiled) for _ in range(3)] == [expected] * 3
+
+
+def test_closures_of_one_code_keep_their_own_cells() -> None:
+    def make(scale: int) -> Any:
+        def inner(x: Tensor) -> Tensor:
+            nonlocal scale
+            x = x + scale
+            framehook.graph_break()
+            scale += 1
+            return x * scale
+
+        return inner
+
+    def fn(x: Tensor, inner: Any) -> Tensor:
+        return inner(x) + 1
+
+    compiled = framehook.compile(fn, backend="eager")
+    for scale in (1, 2, 5):
+        mine, theirs = make(scale), make(scale)
+        for _ in range(3):
+            x = torch.ones(2)
+            assert torch.equal(compiled(x, mine), fn(x, theirs))
+
+
+def test_deep_recursion_with_breaks_ends_as_eager_does() -> None:
+    def down(x: Tensor, n: int) -> Tensor:
+        if n == 0:
+            return x
+        framehook.graph_break()
+        return down(x + 1, n - 1)
+
+    compiled = framehook.compile(down, backend="eager")
+    assert torch.equal(compiled(torch.zeros(1), 300), torch.full((1,), 300.0))
+    with pytest.raises(RecursionError):
+        compiled(torch.zeros(1), 100_000)
+
+
+def test_an_interrupt_in_the_callee_passes_the_blocks_of_its_callers() -> None:
+    log: list[str] = []
+
+    def interrupted(flag: bool) -> None:
+        if flag:
+            raise KeyboardInterrupt
+
+    stop = framehook.disable(interrupted)
+
+    def inner(x: Tensor, flag: bool) -> Tensor:
+        x = x + 1
+        try:
+            stop(flag)
+        finally:
+            log.append("inner")
+        return x
+
+    def fn(x: Tensor, flag: bool) -> Tensor:
+        try:
+            return inner(x, flag) * 2
+        except BaseException as error:
+            log.append(type(error).__name__)
+            raise
+
+    compiled = framehook.compile(fn, backend="eager")
+    for flag in (False, True, True):
+        log.clear()
+        if flag:
+            with pytest.raises(KeyboardInterrupt):
+                compiled(torch.ones(2), flag)
+            assert log == ["inner", "KeyboardInterrupt"]
+        else:
+            assert torch.equal(compiled(torch.ones(2), flag), torch.full((2,), 4.0))
+            assert log == ["inner"]
+
+
+def test_a_traced_program_sees_the_same_lines_when_it_is_observed() -> None:
+    def inner(x: Tensor) -> Tensor:
+        x = x + 1
+        framehook.graph_break()
+        return x * 2
+
+    def fn(x: Tensor) -> Tensor:
+        return inner(x) + 1
+
+    def lines(call: Any) -> list[tuple[str, int]]:
+        seen: list[tuple[str, int]] = []
+
+        def trace(frame: Any, event: str, arg: Any) -> Any:
+            if frame.f_code.co_filename != __file__:
+                return None
+            if event == "line":
+                seen.append((frame.f_code.co_name, frame.f_lineno))
+            return trace
+
+        sys.settrace(trace)
+        try:
+            call(torch.ones(2))
+        finally:
+            sys.settrace(None)
+        return seen
+
+    compiled = framehook.compile(fn, backend="eager")
+    compiled(torch.ones(2))
+    assert lines(compiled) == lines(fn)
+
+
+def test_fullgraph_names_the_calls() -> None:
+    def inner(x: Tensor) -> Tensor:
+        print("no")
+        return x
+
+    def fn(x: Tensor) -> Tensor:
+        return inner(x + 1)
+
+    with pytest.raises(GraphBreakError) as caught:
+        framehook.compile(fn, backend="eager", fullgraph=True)(torch.ones(2))
+    assert [place.function.split(".")[-1] for place in caught.value.stack] == ["fn", "inner"]
