@@ -7,6 +7,7 @@ which this very call then runs, or with None, and the frame runs eagerly.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import logging
 import threading
@@ -20,6 +21,7 @@ import torch
 from framehook import _C, backends, codegen, events, policy, torch_compat, trace
 from framehook.backends import results
 from framehook.backends.foreign import ForeignCompiler
+from framehook.bytecode.resume import waits_for_callee
 from framehook.config import config
 from framehook.errors import BackendError, CodeLocation, GraphBreakError
 from framehook.guards import lowering, words
@@ -56,6 +58,8 @@ def compile_frame(handle: Handle, record: _C.FrameRecord) -> _C.Entry | None:
         decision, reason = policy.decide(handle, state, record)
         if decision is Decision.EAGER:
             return None
+        if decision is Decision.APART:
+            return _compile_apart(handle, state, record, reason)
         entries = handle.entries_of(state)
         if entries:
             try:
@@ -66,7 +70,7 @@ def compile_frame(handle: Handle, record: _C.FrameRecord) -> _C.Entry | None:
                 return None
         if decision is Decision.GIVE_UP:
             _give_up(handle, state, record, entries, reason)
-            return None
+            return _compile_apart(handle, state, record, reason)
         with _garbage_collection_paused():
             return _compile(handle, state, record)
     finally:
@@ -86,21 +90,36 @@ def _take_turn(handle: Handle) -> bool:
         handle.patience -= time.perf_counter() - started
 
 
-def _compile(handle: Handle, state: CodeState, record: _C.FrameRecord) -> _C.Entry | None:
+def _compile_apart(handle: Handle, state: CodeState, record: _C.FrameRecord, reason: str) -> _C.Entry | None:
+    """Go on with a frame that is compiled no more together with the frame below it, in whose call it is.
+
+    The frame below is called natively, as a frame of its own, and the rest of this one is captured behind it.
+    """
+    if (
+        not waits_for_callee(record.code)
+        or len(handle.entries_of(state)) > handle.options.max_entries_per_code
+    ):
+        return None
+    return _compile(handle, state, record, trace.stop_at_once(record, reason))
+
+
+def _compile(
+    handle: Handle, state: CodeState, record: _C.FrameRecord, stop: trace.Stop | None = None
+) -> _C.Entry | None:
     clock = _Clock()
     events.emit(events.CompileStart(handle.serial, *state.place))
     capture = None
     try:
         clock.time("imports", _first_imports)
-        capture, planned = _capture(handle, record, clock)
+        capture, planned = _capture(handle, record, clock, stop)
         if planned is None:
             policy.remember_eager(state, lowering.lower(capture.guards, ()))
             _end(handle, state, clock, "eager", _too_small(handle, capture))
             return None
-        if capture.graph_break is not None:
+        if capture.graph_break is not None and stop is None:
             if not _report_break(handle, state, clock, capture.graph_break):
                 return None
-            empty = policy.note_piece(handle, state, capture.operations)
+            empty = policy.note_piece(handle, state, capture.frames[-1].code, capture.operations)
             if empty:
                 policy.stay_eager(handle, state, empty)
                 _end(handle, state, clock, "eager", empty)
@@ -109,7 +128,7 @@ def _compile(handle: Handle, state: CodeState, record: _C.FrameRecord) -> _C.Ent
         if renewed:
             policy.stay_eager(handle, state, renewed)
             _end(handle, state, clock, "eager", renewed)
-            return None
+            return _compile_apart(handle, state, record, renewed) if stop is None else None
         state.compiles += 1
         run_graph = clock.time("backend", lambda: _run_backend(handle, capture))
         code = clock.time("codegen", lambda: codegen.emit(planned, run_graph))
@@ -118,6 +137,8 @@ def _compile(handle: Handle, state: CodeState, record: _C.FrameRecord) -> _C.Ent
         if _report_break(handle, state, clock, unsupported.graph_break):
             policy.stay_eager(handle, state, unsupported.graph_break.reason)
             _end(handle, state, clock, "eager", unsupported.graph_break.reason)
+            if stop is None:
+                return _compile_apart(handle, state, record, unsupported.graph_break.reason)
         return None
     except GraphBreakError:
         raise
@@ -144,14 +165,18 @@ def _compile(handle: Handle, state: CodeState, record: _C.FrameRecord) -> _C.Ent
 
 
 def _capture(
-    handle: Handle, record: _C.FrameRecord, clock: _Clock
+    handle: Handle, record: _C.FrameRecord, clock: _Clock, stop: trace.Stop | None
 ) -> tuple[trace.Capture, codegen.Plan | None]:
-    """Trace the frame and plan its code; None when it is not worth it."""
-    stop: trace.Stop | None = None
+    """Trace the frame, at most up to `stop`, and plan its code; None when it is not worth it."""
     while True:
         capture = clock.time(
             "trace",
-            lambda: trace.trace_frame(record, handle.options, stop, policy.is_candidate),  # noqa: B023
+            lambda: trace.trace_frame(
+                record,
+                handle.options,
+                stop,  # noqa: B023
+                functools.partial(policy.may_break, handle),
+            ),
         )
         if not _is_worth_it(handle, capture):
             return capture, None

@@ -92,8 +92,10 @@ class Handle(_C.Handle):
         self.misses: Counter[Place] = Counter()
         #: Seconds that calls may still wait for compiles of other threads, all together.
         self.patience = 1.0
-        #: Pieces between graph breaks, and the operations in all of them, by place.
+        #: Pieces between graph breaks, and the operations in all of them, by the place of the frame that broke.
         self.pieces: dict[Place, tuple[int, int]] = {}
+        #: Functions that are not broken up where they are inlined, as nothing but breaks was found in them.
+        self.unbroken: set[Place] = set()
         #: Qualified names of functions that broke where they define a class.
         self.class_makers: set[str] = set()
         self._states: dict[int, dict[Hashable, CodeState]] = {}
@@ -135,6 +137,7 @@ class Handle(_C.Handle):
         self._code_deaths.clear()
         self.misses.clear()
         self.pieces.clear()
+        self.unbroken.clear()
 
     def lookups_by_place(self) -> dict[Place, tuple[int, int]]:
         """Hits and misses of each function whose code is alive."""

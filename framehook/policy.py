@@ -18,7 +18,7 @@ from framehook import _C, torch_compat
 from framehook.bytecode import resume
 from framehook.bytecode.resume import origin
 from framehook.guards.guard import Check, Guard
-from framehook.handle import CodeState, Handle
+from framehook.handle import CodeState, Handle, place_of
 from framehook.source import LocalSource
 
 # -- candidates: asked once per code object ------------------------------------------------------------------
@@ -68,7 +68,8 @@ class Decision(enum.Enum):
 
     EAGER = "eager this time"
     COMPILE = "compile"
-    GIVE_UP = "give up"  # said once; afterwards the decision is EAGER
+    GIVE_UP = "give up"  # said once; afterwards the decision is EAGER or APART
+    APART = "compile apart from the frame below, in whose call the frame is"
 
 
 def state_of(handle: Handle, record: _C.FrameRecord) -> CodeState:
@@ -89,7 +90,7 @@ def decide(handle: Handle, state: CodeState, record: _C.FrameRecord) -> tuple[De
     """
     options = handle.options
     if state.eager_reason:
-        return Decision.EAGER, state.eager_reason
+        return _given_up(record), state.eager_reason
     if handle.misses[state.place] <= options.warmup_calls:
         return Decision.EAGER, "warming up"
     if torch_compat.is_marked_disabled(record.function):
@@ -100,11 +101,13 @@ def decide(handle: Handle, state: CodeState, record: _C.FrameRecord) -> tuple[De
             state.eager_hits += 1
             if state.eager_hits >= _SETTLED and not handle.entries_of(state):
                 stay_eager(handle, state, "too few operations")
+                if state.discriminator is None:
+                    _C.mark(record.code, handle, "skip", "too few operations")
             return Decision.EAGER, "too few operations"
     entries = handle.entries_of(state)
     counts = _C.record_counters(record.code, handle)
     if counts["lookups"] < state.paused_until:
-        return Decision.EAGER, "entries were replaced faster than they were used"
+        return _given_up(record), "entries were replaced faster than they were used"
     if state.compiles >= options.max_entries_per_code:
         churns = counts["hits"] - state.hits_before < state.compiles
         state.compiles, state.hits_before = 0, counts["hits"]
@@ -112,10 +115,10 @@ def decide(handle: Handle, state: CodeState, record: _C.FrameRecord) -> tuple[De
             state.paused_until = counts["lookups"] + options.evict_after
             return Decision.GIVE_UP, "entries are replaced faster than they are used"
     if len(entries) >= options.max_entries_per_code and not _make_room(handle, entries):
-        return _stop(state, f"{len(entries)} entries for this code (max_entries_per_code)")
+        return _stop(state, record, f"{len(entries)} entries for this code (max_entries_per_code)")
     everything = handle.entries()
     if len(everything) >= options.max_entries_per_handle and not _make_room(handle, everything):
-        return _stop(state, f"{len(everything)} entries in all (max_entries_per_handle)")
+        return _stop(state, record, f"{len(everything)} entries in all (max_entries_per_handle)")
     return Decision.COMPILE, ""
 
 
@@ -132,10 +135,11 @@ def remember_eager(state: CodeState, program: _C.GuardProgram) -> None:
 def stay_eager(handle: Handle, state: CodeState, reason: str) -> None:
     """Do not compile this code again; what it calls may still be captured."""
     state.eager_reason = reason
-    # Calls of modules share their code between classes: those are still looked up.
+    # Calls of modules share their code between classes: those are still looked up. So is a frame that waits for
+    # one below, as it can be captured behind that.
     if state.discriminator is None and not handle.entries_of(state):
         code = state.code()
-        if code is not None:
+        if code is not None and not resume.waits_for_callee(code):
             _C.mark(code, handle, "skip", reason)
 
 
@@ -143,19 +147,30 @@ def stay_eager(handle: Handle, state: CodeState, reason: str) -> None:
 _MOST_EMPTY_PIECES = 16
 
 
-def note_piece(handle: Handle, state: CodeState, operations: int) -> str:
-    """Count one piece of a frame; the answer says why the function stays eager from now on, if it does."""
-    pieces, total = handle.pieces.get(state.place, (0, 0))
-    pieces, total = handle.pieces[state.place] = (pieces + 1, total + operations)
+def may_break(handle: Handle, code: CodeType) -> bool:
+    """Whether the graph may break inside an inlined function; else the function is called natively."""
+    return is_candidate(code) and place_of(code) not in handle.unbroken
+
+
+def note_piece(handle: Handle, state: CodeState, broken: CodeType, operations: int) -> str:
+    """Count one piece that ends in a frame of the code `broken`, the frame itself or an inlined one.
+
+    The answer says why the frame stays eager from now on, if it does; an inlined function that is left eager is
+    called natively from now on.
+    """
+    place = place_of(broken)
+    if place != state.place and broken.co_filename.startswith(_TORCH):
+        return ""  # the calls of all modules share that code
+    pieces, total = handle.pieces.get(place, (0, 0))
+    pieces, total = handle.pieces[place] = (pieces + 1, total + operations)
     if pieces < _MOST_EMPTY_PIECES or total:
         return ""
     reason = f"{pieces} graph breaks and no operation between them"
-    code = state.code()
-    if code is not None:
-        original, _ = origin(code)
-        handle.state(original, None).eager_reason = reason
-        _C.mark(original, handle, "skip", reason)
-    return reason
+    original, _ = origin(broken)
+    handle.state(original, None).eager_reason = reason
+    _C.mark(original, handle, "skip", reason)
+    handle.unbroken.add(place)
+    return reason if place == state.place else ""
 
 
 def note_class_body(handle: Handle, state: CodeState) -> None:
@@ -203,9 +218,13 @@ def note_changing(handle: Handle, record: _C.FrameRecord, entries: Sequence[_C.E
                     _C.remove_entry(entry)
 
 
-def _stop(state: CodeState, reason: str) -> tuple[Decision, str]:
+def _given_up(record: _C.FrameRecord) -> Decision:
+    return Decision.APART if resume.waits_for_callee(record.code) else Decision.EAGER
+
+
+def _stop(state: CodeState, record: _C.FrameRecord, reason: str) -> tuple[Decision, str]:
     if state.limit_reason:
-        return Decision.EAGER, state.limit_reason
+        return _given_up(record), state.limit_reason
     state.limit_reason = reason
     return Decision.GIVE_UP, reason
 

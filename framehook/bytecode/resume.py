@@ -167,6 +167,12 @@ def below(name: str) -> str:
     return f".>{name}"
 
 
+def waits_for_callee(code: CodeType) -> bool:
+    """Whether the code continues a frame in the middle of a call of another frame that it continues too."""
+    resume = _resume_of(code)
+    return resume is not None and resume.layout.callee is not None
+
+
 def entry_index(code: CodeType) -> int:
     """Index, in the resume function, of the first instruction behind its prologue; with a callee, of its call."""
     resume = _resume_of(code)

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from framehook.trace.capture import Capture, GraphBreak, Unsupported
-from framehook.trace.session import Stop, trace_frame
+from framehook.trace.session import Stop, stop_at_once, trace_frame
 
-__all__ = ["Capture", "GraphBreak", "Stop", "Unsupported", "trace_frame"]
+__all__ = ["Capture", "GraphBreak", "Stop", "Unsupported", "stop_at_once", "trace_frame"]

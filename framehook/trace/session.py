@@ -10,7 +10,9 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from framehook import _C, torch_compat
+from framehook.bytecode.decode import decode
 from framehook.bytecode.liveness import sees_its_frame
+from framehook.bytecode.resume import entry_index, is_resume_code
 from framehook.trace.capture import Capture, GraphBreak, Unsupported
 from framehook.trace.frame import Frame, StopHere
 from framehook.trace.places import innermost
@@ -28,6 +30,13 @@ class Stop(NamedTuple):
 
     step: int
     reason: GraphBreak
+
+
+def stop_at_once(record: Any, reason: str) -> Stop:
+    """The stop that captures nothing: before the first instruction, or where a resumed frame is continued."""
+    code = record.code
+    offset = decode(code).instructions[entry_index(code)].offset if is_resume_code(code) else 0
+    return Stop(1, GraphBreak("limit", reason, "", ((code, offset),)))
 
 
 def trace_frame(

@@ -16,6 +16,7 @@ from framehook.bytecode.opcodes import SEND_KEEPS_RECEIVER
 from framehook.bytecode.resume import (
     changing_parameters,
     entry_index,
+    has_original,
     is_resume_code,
     layout_of,
     native_parameters,
@@ -122,6 +123,8 @@ class SymbolicTracer:
         frame, record = self.root, self.record
         code = record.code
         if is_resume_code(code):
+            if not has_original(code):
+                self.graph_break("call", "the code of a function was replaced while the function ran")
             self._resume(frame, 0)
             return
         for slot, obj in enumerate(record.slots):

@@ -430,7 +430,7 @@ def uncaught_star(x):
     return torch.add(*[y], **{"nope": 1})
 
 
-@program(1)
+@program(2)
 def caught_type_errors(x):
     out = []
     for f in (

@@ -1300,7 +1300,7 @@ def deleted_and_unbound_variables(x):
         del v
         brk()
         try:
-            return v
+            return v  # noqa: F821
         except UnboundLocalError as e:
             return a, str(e)
 

@@ -310,3 +310,43 @@ def test_fullgraph_names_the_calls() -> None:
     with pytest.raises(GraphBreakError) as caught:
         framehook.compile(fn, backend="eager", fullgraph=True)(torch.ones(2))
     assert [place.function.split(".")[-1] for place in caught.value.stack] == ["fn", "inner"]
+
+
+def test_a_callee_of_nothing_but_breaks_is_called_natively() -> None:
+    def setup(log: list[int]) -> None:
+        for i in range(40):
+            framehook.graph_break()
+            log.append(i)
+
+    def fn(x: Tensor, log: list[int]) -> Tensor:
+        setup(log)
+        y = x + 1
+        framehook.graph_break()
+        return y * 2
+
+    counter = CompileCounter()
+    compiled = framehook.compile(fn, backend=counter)
+    for _ in range(3):
+        log: list[int] = []
+        assert torch.equal(compiled(torch.ones(2), log), torch.full((2,), 4.0))
+        assert log == list(range(40))
+    frames = counter.frame_count
+    assert frames >= 2
+    compiled(torch.ones(2), [])
+    assert counter.frame_count == frames
+
+
+def test_a_break_without_operations_before_it_makes_no_graph() -> None:
+    def inner(x: Tensor) -> Tensor:
+        framehook.graph_break()
+        return x + 1
+
+    def fn(x: Tensor) -> Tensor:
+        framehook.graph_break()
+        return inner(x) * 2
+
+    counter = CompileCounter()
+    compiled = framehook.compile(fn, backend=counter)
+    assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 4.0))
+    assert counter.frame_count == 1
+    assert counter.op_count == 2
