@@ -9,6 +9,7 @@
 #include "cpython.h"
 #include "guard_values.h"
 #include "tensor_check.h"
+#include "torch_state.h"
 
 namespace framehook {
 

@@ -615,5 +615,5 @@ int init_guard_program(PyObject* module) {
 #undef X
     if (PyModule_AddObjectRef(module, "GUARD_OPERATIONS", operations) < 0) return -1;
     Py_DECREF(operations);
-    return init_tensor_check(module);
+    return init_tensor_check(module) < 0 ? -1 : init_torch_state(module);
 }

@@ -1,5 +1,5 @@
 // Guard programs: flat, typed instructions over a register file that say whether a cache entry is valid.
-// No torch headers here; tensors and torch state are checked through tensor_check.h.
+// No torch headers here; tensors and torch state are checked through tensor_check.h and torch_state.h.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
@@ -18,6 +18,6 @@ bool guard_program_check(GuardProgramObject* program, PyObject* const* slots, Py
 // False once an object that the guards name, held weakly, has died: the program can never hold again.
 bool guard_program_is_valid(GuardProgramObject* program);
 
-// Adds GuardProgram, GUARD_OPERATIONS and what tensor_check.h exports to the module; 0, or -1 with an
-// exception.
+// Adds GuardProgram, GUARD_OPERATIONS and what tensor_check.h and torch_state.h export to the module; 0, or
+// -1 with an exception.
 int init_guard_program(PyObject* module);

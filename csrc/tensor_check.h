@@ -1,6 +1,6 @@
-// Tensor metadata, memory overlap and torch state, packed for comparison.  tensor_check.cpp is the only
-// file that includes torch headers; built with FRAMEHOOK_WITHOUT_TORCH it refuses to make tensor checks.
-// Nothing here runs Python or dispatches, except the constructors and the functions that describe.
+// Tensor metadata and memory overlap, packed for comparison.  tensor_check.cpp and torch_state.cpp are the
+// only files that include torch headers; built with FRAMEHOOK_WITHOUT_TORCH this one refuses to make tensor
+// checks. Nothing here runs Python or dispatches, except the constructors and the functions that describe.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
@@ -35,13 +35,7 @@ bool tensors_overlap_at(PyObject* a, PyObject* b, Py_ssize_t distance);
 // when the object is anything else.
 PyObject* tensor_grad(PyObject* tensor);
 
-bool is_state_snapshot(PyObject* object);
-// Whether process and thread state are as captured.  `snapshot` must be a StateSnapshot.
-bool state_snapshot_matches(PyObject* snapshot);
-// List of (name, captured, current) for what differs; new reference, null with an exception.
-PyObject* state_snapshot_difference(PyObject* snapshot);
-
-// Adds StateSnapshot, tensors_overlap and tensors_distance to the module; 0, or -1 with an exception.
+// Adds tensors_overlap, tensors_distance and dispatch_keys to the module; 0, or -1 with an exception.
 int init_tensor_check(PyObject* module);
 
 }  // namespace framehook
