@@ -299,13 +299,15 @@ static int may_capture(CodeRecord* record, HandleObject* handle) {
 
 static PyObject* evaluate_captured(PyThreadState* ts, Frame* frame, PyCodeObject* code,
                                    HandleObject* handle) {
+    // First of all: whether code may be captured is asked of Python, and a tool would see that.
+    if (frame_is_observed(ts, code)) return pass(ts, frame, 0);
     CodeRecord* record = record_of(code);
     int accepted = record == nullptr ? -1 : may_capture(record, handle);
     if (accepted < 0) {
         finish_unrun_frame(ts, frame);
         return nullptr;
     }
-    if (accepted == 0 || !frame_is_plain_call(frame) || frame_is_observed(ts, code)) {
+    if (accepted == 0 || !frame_is_plain_call(frame)) {
         // Classifying may have found out that nothing below is to be captured.
         if (record->state == State::skip_recursive) return pass_with_capture_off(ts, frame, 0);
         return pass(ts, frame, 0);
