@@ -508,9 +508,23 @@ def _all(tr: Any, iterable: Value) -> bool:
 def _sum(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     total = args[1] if len(args) > 1 else kwargs.get("start", ConstantValue(0))
     iterator = tr.iterate(args[0])
-    while (item := iterator.next(tr)) is not None:
+    item = iterator.next(tr)
+    if _is_plain_number(tr, total):
+        # Floats are not just added one by one (3.12 compensates what is lost in between).
+        numbers: list[Value] = []
+        while item is not None and _is_plain_number(tr, item):
+            numbers.append(item.realize(tr))
+            item = iterator.next(tr)
+        total = fold(tr, sum, [TupleValue(numbers), total], {})
+    while item is not None:
         total = operators.binary(tr, "+", total, item)
+        item = iterator.next(tr)
     return total
+
+
+def _is_plain_number(tr: Any, value: Value) -> bool:
+    plain = value.realize(tr)
+    return isinstance(plain, ConstantValue) and type(plain.value) in (int, float, bool)
 
 
 def _extreme(op: str) -> Rule:

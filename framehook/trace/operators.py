@@ -27,7 +27,7 @@ from framehook.values.objects import ObjectValue
 from framehook.values.plain import as_plain
 from framehook.values.sequences import ListValue, SequenceValue, TupleValue, drain
 from framehook.values.tensor import TensorValue, check_method
-from framehook.values.wording import type_name
+from framehook.values.wording import INVERTING_BOOL_WARNS, type_name
 
 #: Symbol -> (function, forward method, reflected method).
 BINARY: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
@@ -333,6 +333,8 @@ def unary(tr: Tracer, op: str, value: Value) -> Value:
     """`-value`, `+value`, `~value`."""
     value = value.realize(tr)
     fn, method = UNARY[op]
+    if op == "~" and INVERTING_BOOL_WARNS and isinstance(value, ConstantValue) and type(value.value) is bool:
+        tr.graph_break("call", "~ of a bool warns")
     if isinstance(value, TensorValue):
         _check_methods(tr, (value, method))
         return tr.graph_call(fn, [value], {})

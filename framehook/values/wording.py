@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +20,16 @@ def _text(fail: Callable[[], Any]) -> str:
         return str(error)
     raise AssertionError("no error")
 
+
+def _warns(act: Callable[[], Any]) -> bool:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        act()
+    return bool(caught)
+
+
+#: Whether `~True` warns (since 3.12): the warning is the instruction's own, each time.
+INVERTING_BOOL_WARNS = _warns(lambda: operator.invert(True))
 
 _UNSET_SLOT = _text(lambda: _Probe().field)
 _NO_PLACE = _text(lambda: setattr(_Probe(), "other", 1))
