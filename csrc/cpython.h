@@ -52,8 +52,9 @@ bool finish_unrun_frame(PyThreadState* ts, Frame* frame);
 _PyFrameEvalFunction current_eval_function();
 void set_eval_function(_PyFrameEvalFunction evaluate);
 bool interpreter_is_finalizing();
-// Up to 3.13 a daemon thread that wants the GIL of a finalizing interpreter is ended by pthread_exit, which runs
-// the destructors on its C++ stack without the GIL: they ask here first, and then leave everything as it is.
+// Up to 3.13 a daemon thread that wants the GIL of a finalizing interpreter is ended by pthread_exit, which
+// runs the destructors on its C++ stack without the GIL: they ask here first, and then leave everything as it
+// is.
 inline bool thread_may_run_python() {
     return !interpreter_is_finalizing() || PyGILState_Check();
 }
