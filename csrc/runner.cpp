@@ -459,8 +459,25 @@ static void follow_continuations(const FrameContext& frame, PyObject** result) {
     }
 }
 
+namespace {
+
+// What resume code was called with is none of the business of frames that begin meanwhile.
+class OtherFrame {
+  public:
+    OtherFrame() : outer(this_thread.running_values) { this_thread.running_values = nullptr; }
+    ~OtherFrame() { this_thread.running_values = outer; }
+    OtherFrame(const OtherFrame&) = delete;
+    OtherFrame& operator=(const OtherFrame&) = delete;
+
+  private:
+    ContinuationObject* outer;
+};
+
+}  // namespace
+
 Outcome run_frame(const FrameContext& frame, CodeRecord* record, PyObject* const* slots, Py_ssize_t count,
                   PyObject** result) {
+    OtherFrame other;
     Outcome outcome = run_once(frame, record, slots, count, result);
     if (outcome == Outcome::result) follow_continuations(frame, result);
     return outcome;
@@ -468,6 +485,7 @@ Outcome run_frame(const FrameContext& frame, CodeRecord* record, PyObject* const
 
 Outcome run_found(const FrameContext& frame, Found& found, PyObject* const* slots, Py_ssize_t count,
                   PyObject** result) {
+    OtherFrame other;
     Outcome outcome = run_entry(frame, found, slots, count, result);
     if (outcome == Outcome::result) follow_continuations(frame, result);
     return outcome;

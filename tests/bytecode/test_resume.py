@@ -17,7 +17,7 @@ import pytest
 
 from framehook.bytecode import CodeBuilder, StackItem, decode, layout_of, make_resume_code, origin
 from framehook.bytecode.effects import verify
-from framehook.bytecode.resume import emit_body, original_index
+from framehook.bytecode.resume import CalleeToResume, emit_body, original_index, waits_for_callee
 
 from . import split_cases
 from .splitting import continue_split, run_until, shapes
@@ -333,3 +333,71 @@ def test_resume_function_itself_continues_through_the_runner(core: Any) -> None:
     core.add_entry(handle, code, core.Entry(None, start, takes_inputs=False, is_whole=False, payload=None))
     assert core.CompiledCallable(handle, count)(5) == 4
     assert len(depths) == 5
+
+
+def _call_maker(code: types.CodeType, function: types.FunctionType, *values: Any) -> Callable[[], Any]:
+    resumed = types.FunctionType(code, function.__globals__, code.co_name, None, function.__closure__)
+    return lambda: resumed(*values)
+
+
+def test_a_frame_waits_for_the_frames_below_it() -> None:
+    log: list[Any] = []
+
+    def inner(a: int, b: int) -> int:
+        log.append("inner")
+        c = a + b
+        if c > 10:
+            raise ValueError(c)
+        return c * 2
+
+    def middle(a: int) -> int:
+        try:
+            return 1 + inner(a, 2)
+        finally:
+            log.append("finally")
+
+    def outer(a: int) -> Any:
+        try:
+            return [a, middle(a)]
+        except ValueError as error:
+            places = traceback.extract_tb(error.__traceback__)
+            return [str(error), [(place.name, place.lineno) for place in places if place.name != "<lambda>"]]
+
+    start = next(each.index for each in decode(inner.__code__).instructions if each.opname == "RESUME") + 1
+    innermost = make_resume_code(inner.__code__, start, bound=("a", "b"), stack=())
+    calls = [each.index for each in decode(middle.__code__).instructions if each.opname == "CALL"]
+    between = make_resume_code(
+        middle.__code__,
+        calls[0],
+        bound=("a",),
+        stack=(StackItem.VALUE,),
+        callee=CalleeToResume(innermost, _call_maker),
+    )
+    calls = [each.index for each in decode(outer.__code__).instructions if each.opname == "CALL"]
+    code = make_resume_code(
+        outer.__code__,
+        calls[0],
+        bound=("a",),
+        stack=(StackItem.VALUE,),
+        callee=CalleeToResume(between, _call_maker),
+    )
+    assert layout_of(code).callee is between
+    assert waits_for_callee(code) and waits_for_callee(between) and not waits_for_callee(innermost)
+    assert origin(code) == (outer.__code__, calls[0])
+    verify(code)
+    same = make_resume_code(
+        outer.__code__,
+        calls[0],
+        bound=("a",),
+        stack=(StackItem.VALUE,),
+        callee=CalleeToResume(between, _call_maker),
+    )
+    assert same is code
+    resumed = types.FunctionType(code, outer.__globals__, "outer", None, outer.__closure__)
+    for value in (3, 30):
+        log.clear()
+        expected, expected_log = outer(value), list(log)
+        log.clear()
+        # Variables, the value below the call; the function of the frame below, its own; and so on.
+        assert resumed(value, value, middle, value, 1, inner, value, 2) == expected
+        assert log == expected_log
