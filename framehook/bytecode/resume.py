@@ -20,12 +20,13 @@ from framehook.bytecode.decode import Decoded, decode
 from framehook.bytecode.instruction import Instruction
 from framehook.bytecode.liveness import has_zero_argument_super, sees_its_frame
 from framehook.bytecode.opcodes import OPMAP, V312, VERSION
-from framehook.bytecode.stack import StackItem
+from framehook.bytecode.stack import Item, LoopOver, StackItem
 
 
 class ResumeLayout:
     """The parameters of a resume function, in order: ("local", name), ("cell", name) or ("stack", position).
 
+    ("over", position) is what the iterator of a `LoopOver` runs over.
     With a callee, its function follows, and then the callee's own parameters.
     """
 
@@ -34,12 +35,12 @@ class ResumeLayout:
     def __init__(
         self,
         parameters: tuple[tuple[str, str | int], ...],
-        stack: tuple[StackItem, ...],
+        stack: tuple[Item, ...],
         callee: CodeType | None = None,
     ) -> None:
         self.parameters = parameters
         self.stack = stack
-        self.bound = tuple(name for kind, name in parameters if kind != "stack")
+        self.bound = tuple(name for kind, name in parameters if kind in ("local", "cell"))
         self.callee = callee
 
 
@@ -75,7 +76,7 @@ class _Resume:
         self.changing: set[str] = set()
 
 
-_Key = tuple[int, tuple[str, ...], tuple[StackItem, ...], int]
+_Key = tuple[int, tuple[str, ...], tuple[Item, ...], int]
 
 # By identity, as code compares by value. An original owns its resume codes.
 _owned: dict[int, tuple[weakref.ref[CodeType], dict[_Key, CodeType]]] = {}
@@ -87,7 +88,7 @@ def make_resume_code(
     index: int,
     *,
     bound: Sequence[str],
-    stack: Sequence[StackItem],
+    stack: Sequence[Item],
     callee: CalleeToResume | None = None,
 ) -> CodeType:
     """Return code that continues `code` at decoded instruction `index`.
@@ -211,6 +212,17 @@ def changing_parameters(code: CodeType) -> Set[str]:
     return resume.changing if resume is not None else frozenset()
 
 
+def is_first_loop_left(code: CodeType, index: int, depth: int, position: int) -> bool:
+    """Whether a loop, at a stack depth, was never left at an instruction but with so many elements done.
+
+    A loop that is left again and again is better continued alike each time, whatever its position.
+    """
+    resume = _resume_of(code)
+    if resume is not None:
+        code, index = _original(resume), original_index(code, index)
+    return decode(code).loops.setdefault((index, depth), position) == position
+
+
 def original_index(code: CodeType, index: int) -> int:
     """For a decoded instruction of a resume function, its index in the original code; -1 in the prologue."""
     resume = _resume_of(code)
@@ -264,7 +276,7 @@ def _build(
     decoded: Decoded,
     index: int,
     bound: tuple[str, ...],
-    stack: tuple[StackItem, ...],
+    stack: tuple[Item, ...],
     callee: CalleeToResume | None,
 ) -> CodeType:
     instructions = decoded.instructions
@@ -273,13 +285,20 @@ def _build(
         tuple(
             [("cell" if kinds[name] == "cell" else "local", name) for name in bound]
             + [("stack", i) for i, item in enumerate(stack) if item is not StackItem.NULL]
+            + [("over", i) for i, item in enumerate(stack) if isinstance(item, LoopOver)]
         ),
         stack,
         None if callee is None else callee.code,
     )
     unmoved = _unmoved_count(code, decoded, bound)
     parameters = [
-        f".s{name}" if kind == "stack" else f".p{name}" if position >= unmoved else str(name)
+        f".s{name}"
+        if kind == "stack"
+        else f".v{name}"
+        if kind == "over"
+        else f".p{name}"
+        if position >= unmoved
+        else str(name)
         for position, (kind, name) in enumerate(layout.parameters)
     ]
     passed: list[str] = []  # to the callee
@@ -311,6 +330,8 @@ def _build(
             if item is StackItem.EXC:
                 builder.emit("PUSH_EXC_INFO")
                 builder.pop_top()
+            elif isinstance(item, LoopOver):
+                builder.delete_fast(f".v{i}")
     labels = [builder.label() for _ in range(len(instructions) + 1)]
     entry = _entry_length(instructions)
     if callee is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import NamedTuple
 
 
 class StackItem(enum.Enum):
@@ -21,3 +22,21 @@ class StackItem(enum.Enum):
     NULL = "null"
     EXC = "exc"
     LASTI = "lasti"
+
+
+class LoopOver(NamedTuple):
+    """An iterator that only a loop has, over something that the frame keeps, `position` elements on.
+
+    Saved are the iterator and what it runs over; only the iterator is brought back. The rest is for those who go on
+    symbolically.
+    """
+
+    #: The method of a dict that gave what the iterator runs over, or "": a list or tuple.
+    kind: str
+    position: int
+    #: The keys of the dict when the frame was left.
+    keys: tuple[str, ...] = ()
+
+
+#: What a stack entry is.
+Item = StackItem | LoopOver

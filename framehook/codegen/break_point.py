@@ -24,19 +24,23 @@ from framehook.bytecode.opcodes import NULL_COMES_FIRST
 from framehook.bytecode.resume import (
     CalleeToResume,
     below,
+    is_first_loop_left,
     layout_of,
     make_resume_code,
     native_parameters,
     note_native,
     origin,
 )
-from framehook.bytecode.stack import StackItem
+from framehook.bytecode.stack import Item, LoopOver, StackItem
 from framehook.codegen.emitter import Emitter, NotRebuildable
 from framehook.codegen.operands import operand_count
 from framehook.source import LocalSource
 from framehook.trace.frame import Frame, PreviousException, RaisedAt
+from framehook.trace.loops import left_loop
 from framehook.trace.tracer import original_unit
 from framehook.values.base import NULL, ConstantValue, LazyValue, Value
+from framehook.values.mappings import DictIterator
+from framehook.values.sequences import SequenceIterator
 from framehook.values.tensor import TensorValue
 
 #: The variable that holds the call of the frame below.
@@ -62,7 +66,7 @@ class LeftFrame:
         # A truth test and what is done with its answer are one step: nothing then depends on the answer's value.
         self.tail = _truth_tail(frame.code, self.inst)
         self.is_innermost = is_innermost
-        self.items: list[StackItem] = []  # the stack below the operands
+        self.items: list[Item] = []  # the stack below the operands
         self.names: list[str | None] = []  # where each of its entries is kept
         self.bound: list[str] = []
         self.cells: dict[str, str] = {}
@@ -130,6 +134,12 @@ class LeftFrame:
             elif isinstance(value, RaisedAt):
                 self.items.append(StackItem.LASTI)
                 self.names.append(self._note(name, ConstantValue(value.unit)))
+            elif (loop := left_loop(self.frame, value)) is not None and is_first_loop_left(
+                self.code, self.inst.index, position, loop[0].position
+            ):
+                self.items.append(loop[0])
+                self.names.append(self._note(name, value))
+                self._note(_over(name), loop[1])
             else:
                 self.items.append(StackItem.NULL if value is NULL else StackItem.VALUE)
                 self.names.append(None if value is NULL else self._note(name, value))
@@ -197,6 +207,8 @@ def _resumed_values(frame: Frame) -> list[Value]:
             if kind == "local"
             else frame.cells[str(key)]
             if kind == "cell"
+            else _container(frame.stack[int(key)])
+            if kind == "over"
             else frame.stack[int(key)]
         )
         if isinstance(value, PreviousException):
@@ -205,6 +217,18 @@ def _resumed_values(frame: Frame) -> list[Value]:
             value = ConstantValue(value.unit)
         values.append(value)
     return values if frame.callee is None else values + _resumed_values(frame.callee)
+
+
+def _container(iterator: Value) -> Value:
+    """What the iterator of a resumed loop runs over; if it is taken for any object, that is of no use."""
+    if isinstance(iterator, SequenceIterator):
+        return iterator.sequence
+    return iterator.mapping if isinstance(iterator, DictIterator) else ConstantValue(None)
+
+
+def _over(name: str) -> str:
+    """The variable that holds what the iterator in variable `name` runs over."""
+    return f".w{name[2:]}"
 
 
 def make_pieces(frames: Sequence[LeftFrame]) -> tuple[list[CodeType], list[CodeType]]:
@@ -256,6 +280,9 @@ class BreakPoint:
         for name, item in zip(self.names, self.items, strict=True):
             if name is None:
                 continue
+            if isinstance(item, LoopOver):
+                depth += 1
+                builder.take_fast(_over(name))
             depth += 1
             builder.take_fast(name)
             if item is StackItem.EXC:
@@ -308,6 +335,11 @@ class BreakPoint:
                 builder.store_fast(name)
             else:
                 builder.pop_top()
+            if isinstance(self.items[position], LoopOver):
+                if is_kept:
+                    builder.store_fast(_over(name))
+                else:
+                    builder.pop_top()
 
     def _native(self, jumped: Label) -> list[StackItem]:
         """Emit the instruction itself; returns what it leaves on the stack when it goes on."""
@@ -384,7 +416,7 @@ class BreakPoint:
             names = [*names, ".lasti"]
         self._return(region.target, [*items, StackItem.VALUE], [*names, ".raised"])
 
-    def _return(self, index: int, items: list[StackItem], names: list[str | None]) -> None:
+    def _return(self, index: int, items: list[Item], names: list[str | None]) -> None:
         builder = self.builder
         resume = self._resume_code(index, items, None)
         builder.begin_call(lambda: builder.load_const(_C.make_continuation))
@@ -416,7 +448,7 @@ class BreakPoint:
         builder.call(2 + count)
         builder.return_value()
 
-    def _resume_code(self, index: int, items: Sequence[StackItem], callee: CalleeToResume | None) -> CodeType:
+    def _resume_code(self, index: int, items: Sequence[Item], callee: CalleeToResume | None) -> CodeType:
         bound = self.left.bound if callee is not None else self._bound_after(index)
         resume = make_resume_code(
             self.code, index, bound=(*bound, *self.left.cells), stack=items, callee=callee
@@ -433,6 +465,8 @@ class BreakPoint:
             if kind == "local"
             else self.left.cells[str(key)]
             if kind == "cell"
+            else _over(names[int(key)] or "")
+            if kind == "over"
             else names[int(key)] or ""
             for kind, key in layout_of(resume).parameters
         ]

@@ -29,6 +29,7 @@ class Frame:
         "is_generator",
         "is_replaceable",
         "locals",
+        "loops",
         "result",
         "stack",
         "step",
@@ -55,6 +56,8 @@ class Frame:
         self.awaited: tuple[int, object] = (0, None)
         #: Whether the caller's instruction is a call of this frame and nothing more.
         self.is_replaceable = False
+        #: id -> iterators over containers that nothing has but this frame's stack.
+        self.loops: dict[int, Value] = {}
         self.handling: list[Value] = []  # exceptions being handled, innermost last
         self.result: Value | None = None
         self.yielded: Value | None = None
@@ -67,6 +70,7 @@ class Frame:
         self.cells.clear()
         self.closure.clear()
         self.handling.clear()
+        self.loops.clear()
         self.result = self.yielded = self.caller = self.callee = self.function = None
 
     def pop(self) -> Value:

@@ -23,7 +23,7 @@ from framehook.bytecode.resume import (
     origin,
     original_index,
 )
-from framehook.bytecode.stack import StackItem
+from framehook.bytecode.stack import LoopOver, StackItem
 from framehook.guards.guard import Check, Guard, GuardSet
 from framehook.source import BuiltinsSource, ClosureSource, GlobalsSource, LocalSource, ObjectSource, Source
 from framehook.trace import (
@@ -32,6 +32,7 @@ from framehook.trace import (
     calls,
     copying,
     library_rules,
+    loops,
     operators,
     places,
     rules,
@@ -160,6 +161,7 @@ class SymbolicTracer:
         changing = changing_parameters(root_code)
         native = native_parameters(root_code)
         on_stack: dict[int, Value] = {}
+        run_over: dict[int, Value] = {}
         for slot, (kind, key) in enumerate(layout.parameters, first):
             name, obj = names[slot], slots[slot]
             source = LocalSource(name, slot)
@@ -170,6 +172,8 @@ class SymbolicTracer:
                 frame.cells[str(key)] = value  # type: ignore[assignment]
             elif kind == "local":
                 frame.locals[str(key)] = value
+            elif kind == "over":
+                run_over[int(key)] = value
             else:
                 on_stack[int(key)] = value
         frame.cells.update(zip(code.co_freevars, frame.closure, strict=True))
@@ -183,6 +187,8 @@ class SymbolicTracer:
                 value = PreviousException(value)
             elif item is StackItem.LASTI:
                 value = RaisedAt(value.realize(self).value)  # type: ignore[attr-defined]
+            elif isinstance(item, LoopOver):
+                value = loops.resumed_loop(self, frame, item, value, run_over[position])
             frame.push(value)
         frame.index = entry_index(code)
         frame.inst = frame.instructions[frame.index]

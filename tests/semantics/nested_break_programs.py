@@ -1353,3 +1353,151 @@ def match_in_the_callee(x):
                 return v
 
     return inner(x, {"scale": 2}), inner(x, [1, 2, 3]), inner(x, None)
+
+
+# -- loops over modules ----------------------------------------------------------------------------------------------
+
+
+class Scale(nn.Module):
+    def __init__(self, by, breaks=False):
+        super().__init__()
+        self.by, self.breaks = by, breaks
+
+    def forward(self, x):
+        x = x * self.by
+        if self.breaks:
+            brk()
+        return x + 1
+
+
+FOUR = nn.Sequential(Scale(1), Scale(2, True), Scale(3), Scale(4))
+LAYERS = nn.ModuleList([Scale(1), Scale(2, True), Scale(3), Scale(4)])
+ALL_BREAK = nn.Sequential(*[Scale(i, True) for i in range(5)])
+
+
+@program(2)
+def one_layer_of_a_sequential(x):
+    return FOUR(x) * 2
+
+
+@program(2)
+def one_layer_of_a_module_list(x):
+    for layer in LAYERS:
+        x = layer(x)
+    return x * 2
+
+
+@program(2)
+def one_layer_of_a_plain_list(x):
+    for layer in [Scale(1), Scale(2, True), Scale(3)]:
+        x = layer(x)
+    return x * 2
+
+
+@program(2)
+def modules_by_name(x):
+    for name, layer in LAYERS._modules.items():
+        x = layer(x) + int(name)
+    return x * 2
+
+
+@program(2)
+def layer_that_breaks_last(x):
+    for layer in (LAYERS[0], LAYERS[2], LAYERS[1]):
+        x = layer(x)
+    return x * 2
+
+
+@program(None)
+def every_layer_breaks(x):
+    return ALL_BREAK(x) * 2
+
+
+@program(None)
+def numbered_layers(x):
+    for i, layer in enumerate(LAYERS):
+        x = layer(x) + i
+    return x * 2
+
+
+@program(None)
+def layers_in_a_comprehension(x):
+    return [layer(x) for layer in LAYERS]
+
+
+@program(2)
+def loops_over_layers_in_each_other(x):
+    for outer in (LAYERS[0], LAYERS[2]):
+        x = outer(x)
+    for outer in LAYERS:
+        x = outer(x)
+        for inner in (LAYERS[2], LAYERS[3]):
+            x = inner(x)
+    return x
+
+
+@program(None)
+def layers_in_try_and_with(x):
+    log = []
+    for layer in LAYERS:
+        with CM(log, "layer"):
+            try:
+                x = layer(x)
+                if layer.breaks:
+                    cfail()
+            except KeyError:
+                brk()
+                continue
+            finally:
+                log.append(layer.by)
+        if layer.by == 3:
+            break
+    else:
+        log.append("else")
+    return x, log
+
+
+@program(None)
+def layers_that_change_on_the_way(x):
+    layers = nn.ModuleList([Scale(1), Scale(2), Scale(3)])
+    items = [Scale(4), Scale(5), Scale(6)]
+    log = []
+    try:
+        for layer in layers:
+            x = layer(x)
+            log.append(layer.by)
+            framehook.disable(lambda: layers.append(Scale(9)))()
+    except RuntimeError as e:
+        log.append(str(e))
+    for item in items:
+        x = item(x)
+        log.append(item.by)
+        if item.by == 4:
+            framehook.disable(lambda: items.insert(0, Scale(7)))()
+        if len(log) > 9:
+            break
+
+    def replace():
+        last = layers._modules.pop("2")
+        layers._modules["x"] = last
+
+    for number, (name, layer) in enumerate(layers._modules.items()):
+        log.append((name, layer.by))
+        if number == 0:
+            framehook.disable(replace)()
+    return x, log
+
+
+@program(None)
+def an_iterator_that_others_have(x):
+    layers = [Scale(1), Scale(2, True), Scale(3), Scale(4)]
+    it = iter(layers)
+    for layer in it:
+        x = layer(x)
+        x = next(it)(x)
+    holder = [iter(layers)]
+    for layer in holder[0]:
+        x = layer(x)
+        brk()
+        x = next(holder[0])(x)
+    return x

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from framehook.bytecode.resume import is_resume_code
-from framehook.trace import operators
+from framehook.trace import loops, operators
 from framehook.trace.handlers.names import check_let_go
 from framehook.values.base import ConstantValue, ObservedException
 from framehook.values.functions import GeneratorValue
@@ -44,7 +44,10 @@ def _jump_or_pop(wanted: bool) -> Any:
 
 
 def _get_iter(tr: Any, frame: Any, inst: Any) -> None:
-    frame.push(tr.iterate(frame.pop()))
+    iterable = frame.pop()
+    iterator = tr.iterate(iterable)
+    loops.note_loop(tr, frame, iterable, iterator)
+    frame.push(iterator)
 
 
 def _for_iter(tr: Any, frame: Any, inst: Any) -> None:
