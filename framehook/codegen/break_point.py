@@ -10,6 +10,7 @@ with the continuation of its frame, which each frame above joins with its own st
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Sequence, Set
 from types import CodeType
@@ -347,6 +348,11 @@ class BreakPoint:
         pair = [StackItem.NULL, StackItem.VALUE] if NULL_COMES_FIRST else [StackItem.VALUE, StackItem.NULL]
         if inst.opname == "LOAD_METHOD":
             builder.load_attr(inst.argval)
+            return pair
+        if inst.opname == "LOAD_SUPER_ATTR" and inst.push_null:
+            plain = copy.copy(inst)
+            plain.arg &= ~1  # the bit that asks for a method and its self
+            builder.emit_instruction(plain, lambda index: jumped)
             return pair
         if inst.opname == "LOAD_GLOBAL" and inst.push_null:
             builder.load_global(inst.argval)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import textwrap
+import types
 import typing
 import warnings
 from collections.abc import Callable
@@ -237,6 +239,46 @@ def super_is_something_else(x: Tensor) -> Any:
         pass
 
     return super().times(2), super(int, 3).total  # type: ignore[arg-type]
+
+
+class Guarded(types.ModuleType):
+    seen: Any
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "seen":
+            return "guarded"
+        return super().__getattribute__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        return super().__setattr__(name, value)
+
+
+class Number(int):
+    @property
+    def real(self) -> Any:
+        return super().real, super().bit_length(), super(Number, self).conjugate()
+
+
+GUARDED = Guarded("guarded")
+
+
+def super_of_c_classes(x: Tensor) -> Any:
+    GUARDED.found = x + 1
+    graph_break()
+    known = [hasattr(GUARDED, name) for name in ("found", "other", "__name__", "seen")]
+    return GUARDED.found, GUARDED.seen, known, Number(3).real, x * 2
+
+
+@pytest.mark.parametrize("entry", [True, False])
+def test_super_of_c_classes(entry: bool) -> None:
+    check_same(super_of_c_classes)
+    # The frames of the methods are captured on their own as well.
+    compiled = framehook.compile(Guarded.__getattribute__, backend="eager")
+    with framehook.capture(backend="eager") if entry else contextlib.nullcontext():
+        assert compiled(GUARDED, "__name__") == "guarded"
+        with pytest.raises(AttributeError):
+            compiled(GUARDED, "other")
+        assert Number(3).real == (3, 2, 3)
 
 
 def test_super() -> None:
