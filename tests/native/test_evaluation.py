@@ -275,7 +275,8 @@ def test_class_and_module_bodies_run_eagerly(handle):
 
         exec(compile("y = 2", "<module>", "exec"), scope := {})
     assert (Body.x, scope["y"]) == (1, 2)
-    assert set(asked) <= {"__exit__"}  # of the capture block itself
+    # The capture block's own `__exit__` is asked about, and audit hooks that packages have installed.
+    assert not {"Body", "<module>"} & set(asked)
 
 
 def test_miss_callback_sees_the_record(handle):
