@@ -176,6 +176,7 @@ def _capture(
                 handle.options,
                 stop,  # noqa: B023
                 functools.partial(policy.may_break, handle),
+                handle.loops_left,
             ),
         )
         if not _is_worth_it(handle, capture):

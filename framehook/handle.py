@@ -11,7 +11,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from types import CodeType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from framehook import _C, events
 from framehook.backends.graph import Compiler
@@ -96,6 +96,8 @@ class Handle(_C.Handle):
         self.pieces: dict[Place, tuple[int, int]] = {}
         #: Functions that are not broken up where they are inlined, as nothing but breaks was found in them.
         self.unbroken: set[Place] = set()
+        #: Positions of loops at graph breaks, as code generation notes them.
+        self.loops_left: dict[Any, int] = {}
         #: Qualified names of functions that broke where they define a class.
         self.class_makers: set[str] = set()
         self._states: dict[int, dict[Hashable, CodeState]] = {}
@@ -138,6 +140,7 @@ class Handle(_C.Handle):
         self.misses.clear()
         self.pieces.clear()
         self.unbroken.clear()
+        self.loops_left.clear()
 
     def lookups_by_place(self) -> dict[Place, tuple[int, int]]:
         """Hits and misses of each function whose code is alive."""

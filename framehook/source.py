@@ -94,7 +94,15 @@ class LocalSource(Source):
         self.slot = slot
 
     def name(self) -> str:
-        return f"L[{self.key!r}]"
+        # Resume functions name the variables of frames below like this.
+        name = str(self.key)
+        depth = 0
+        while name.startswith(".>"):
+            name, depth = name[2:], depth + 1
+        if not depth:
+            return f"L[{name!r}]"
+        what = repr(name) if name else "function"
+        return f"L[{what}, {depth} call{'s' if depth > 1 else ''} below]"
 
 
 class GlobalsSource(Source):

@@ -33,7 +33,7 @@ from framehook.bytecode.opcodes import (
 class Decoded:
     """The instructions of one code object, without the code object itself (which it must not keep alive)."""
 
-    __slots__ = ("_code", "instructions", "kinds", "live", "loops", "regions", "units", "variables")
+    __slots__ = ("_code", "instructions", "kinds", "live", "regions", "units", "variables")
 
     def __init__(self, code: CodeType) -> None:
         self._code = weakref.ref(code)
@@ -43,8 +43,6 @@ class Decoded:
         self.units: list[int] = []
         # Live slots before each instruction, once `liveness` was asked.
         self.live: list[int] | None = None
-        # Positions of loops that were left: by instruction and stack depth.
-        self.loops: dict[tuple[int, int], int] = {}
         # Names and kinds ("local", "cell", "free") of the frame's slots; an argument that is a cell is "cell".
         self.variables: tuple[str, ...] = variable_names(code)
         self.kinds: tuple[str, ...] = variable_kinds(code)

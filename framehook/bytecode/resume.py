@@ -212,17 +212,6 @@ def changing_parameters(code: CodeType) -> Set[str]:
     return resume.changing if resume is not None else frozenset()
 
 
-def is_first_loop_left(code: CodeType, index: int, depth: int, position: int) -> bool:
-    """Whether a loop, at a stack depth, was never left at an instruction but with so many elements done.
-
-    A loop that is left again and again is better continued alike each time, whatever its position.
-    """
-    resume = _resume_of(code)
-    if resume is not None:
-        code, index = _original(resume), original_index(code, index)
-    return decode(code).loops.setdefault((index, depth), position) == position
-
-
 def original_index(code: CodeType, index: int) -> int:
     """For a decoded instruction of a resume function, its index in the original code; -1 in the prologue."""
     resume = _resume_of(code)

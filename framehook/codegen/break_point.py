@@ -25,12 +25,12 @@ from framehook.bytecode.opcodes import NULL_COMES_FIRST
 from framehook.bytecode.resume import (
     CalleeToResume,
     below,
-    is_first_loop_left,
     layout_of,
     make_resume_code,
     native_parameters,
     note_native,
     origin,
+    original_index,
 )
 from framehook.bytecode.stack import Item, LoopOver, StackItem
 from framehook.codegen.emitter import Emitter, NotRebuildable
@@ -43,6 +43,9 @@ from framehook.values.base import NULL, ConstantValue, LazyValue, Value
 from framehook.values.mappings import DictIterator
 from framehook.values.sequences import SequenceIterator
 from framehook.values.tensor import TensorValue
+
+#: Positions of loops that were left, by code and instruction of all frames, and the depth on the stack.
+LoopPositions = dict[tuple[tuple[int, int], ...], int]
 
 #: The variable that holds the call of the frame below.
 CALLEE = ".callee"
@@ -60,8 +63,13 @@ class LeftFrame:
     variables, cells, the stack below the operands, the operands.
     """
 
-    def __init__(self, frame: Frame, native: Set[str], is_innermost: bool) -> None:
-        self.frame = frame
+    def __init__(
+        self, frames: Sequence[Frame], native: Set[str], is_innermost: bool, loops: LoopPositions
+    ) -> None:
+        """`frames` are the frame, last, and those that wait for it; `loops` the positions of loops left so far."""
+        self.frame = frame = frames[-1]
+        self._frames = frames
+        self._loops = loops
         self.code = frame.code
         self.inst: Instruction = frame.inst
         # A truth test and what is done with its answer are one step: nothing then depends on the answer's value.
@@ -124,6 +132,16 @@ class LeftFrame:
             live |= live_variables(self.code, index)
         return live | live_variables(self.code, inst.index)
 
+    def _is_left_as_before(self, depth: int, loop: LoopOver) -> bool:
+        """Whether a loop was never left at this point but with so many elements done.
+
+        A loop that is left again and again is better continued alike each time, whatever its position.
+        """
+        place = [
+            (id(origin(each.code)[0]), original_index(each.code, each.inst.index)) for each in self._frames
+        ]
+        return self._loops.setdefault((*place, (depth, 0)), loop.position) == loop.position
+
     def _note_stack(self, stack: list[Value]) -> None:
         for position, value in enumerate(stack):
             name = f".b{position}"
@@ -135,8 +153,8 @@ class LeftFrame:
             elif isinstance(value, RaisedAt):
                 self.items.append(StackItem.LASTI)
                 self.names.append(self._note(name, ConstantValue(value.unit)))
-            elif (loop := left_loop(self.frame, value)) is not None and is_first_loop_left(
-                self.code, self.inst.index, position, loop[0].position
+            elif (loop := left_loop(self.frame, value)) is not None and self._is_left_as_before(
+                position, loop[0]
             ):
                 self.items.append(loop[0])
                 self.names.append(self._note(name, value))

@@ -200,7 +200,11 @@ class _Writer:
         builder, emitter = self.builder, self.emitter
         frames = self.capture.frames
         native = native_parameters(self.code)
-        left = [LeftFrame(each, native, is_innermost=each is frames[-1]) for each in frames]
+        loops = self.capture.tracer.loops_left
+        left = [
+            LeftFrame(frames[: number + 1], native, each is frames[-1], loops)
+            for number, each in enumerate(frames)
+        ]
         root = left[0]
         pieces, exits = make_pieces(left)
         moves = stage(emitter, root)

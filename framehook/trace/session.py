@@ -44,6 +44,7 @@ def trace_frame(
     options: Any,
     stop: Stop | None = None,
     may_break: Callable[[CodeType], bool] = lambda code: True,
+    loops_left: dict[Any, int] | None = None,
 ) -> Capture:
     """Trace a frame, at most up to `stop`.
 
@@ -52,12 +53,13 @@ def trace_frame(
         options: the handle's `CompileOptions`.
         stop: set when an earlier trace came too far.
         may_break: says of an inlined function's code whether the graph may break inside of it.
+        loops_left: where the handle's loops were left, for code generation to look up and to fill.
 
     Raises:
         Unsupported: when nothing can be captured.
     """
     with _room_to_recurse():
-        return _trace(record, options, stop, may_break)
+        return _trace(record, options, stop, may_break, {} if loops_left is None else loops_left)
 
 
 @contextlib.contextmanager
@@ -71,13 +73,20 @@ def _room_to_recurse() -> Iterator[None]:
         sys.setrecursionlimit(limit)
 
 
-def _trace(record: Any, options: Any, stop: Stop | None, may_break: Callable[[CodeType], bool]) -> Capture:
+def _trace(
+    record: Any,
+    options: Any,
+    stop: Stop | None,
+    may_break: Callable[[CodeType], bool],
+    loops_left: dict[Any, int],
+) -> Capture:
     started = time.perf_counter()
     snapshot = _C.StateSnapshot()
     for _ in range(_MAX_RESTARTS):
         with torch_compat.trace_session() as entry_state:
             tracer = SymbolicTracer(record, options, snapshot, entry_state)
             tracer.may_break = may_break
+            tracer.loops_left = loops_left
             outcome: Capture | Stop | None = None
             try:
                 outcome = _run(tracer, stop)

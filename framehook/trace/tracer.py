@@ -115,6 +115,7 @@ class SymbolicTracer:
         self.namespaces: dict[int, Value] = {}
         self._classes = ClassLookup(self)
         self.guard(None, Check.STATE, state_snapshot)
+        self.loops_left: dict[Any, int] = {}
         self.may_break: Callable[[types.CodeType], bool] = lambda code: True
         self.frame: Frame
         self.root = self._root_frame()
@@ -427,6 +428,7 @@ class SymbolicTracer:
             rule = rules.RULES.get(id(fn.fn))
             if rule is not None:
                 self.guard_function_as_is(fn)
+                self.frame.awaited = (0, None)  # the rule's result is its own
                 return rule(self, args, kwargs)
             if torch_rules.is_operation(fn.fn):
                 self.guard_function_as_is(fn)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import traceback
 from typing import Any
 
@@ -350,3 +351,72 @@ def test_a_break_without_operations_before_it_makes_no_graph() -> None:
     assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 4.0))
     assert counter.frame_count == 1
     assert counter.op_count == 2
+
+
+def test_guards_on_frames_below_are_said_in_words() -> None:
+    def inner(x: Tensor, scale: int) -> Tensor:
+        x = x + 1
+        framehook.graph_break()
+        return x * scale
+
+    def fn(x: Tensor, scale: int) -> Tensor:
+        return inner(x, scale) - 1
+
+    seen: list[Any] = []
+    stop = framehook.events.on("recompile", seen.append)
+    try:
+        compiled = framehook.compile(fn, backend="eager", dynamic=False)
+        compiled(torch.ones(2), 2)
+        compiled(torch.ones(2), 3)
+    finally:
+        stop()
+    assert any("L['scale', 1 call below]: expected 2, got 3" in str(event.reasons) for event in seen)
+
+
+def test_a_loop_over_modules_is_not_broken_twice() -> None:
+    class Layer(torch.nn.Module):
+        def __init__(self, breaks: bool) -> None:
+            super().__init__()
+            self.breaks = breaks
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = x + 1
+            if self.breaks:
+                framehook.graph_break()
+            return x * 2
+
+    for place in range(4):
+        model = torch.nn.Sequential(*[Layer(i == place) for i in range(4)])
+        counter = CompileCounter()
+        compiled = framehook.compile(model, backend=counter)
+        for _ in range(2):
+            assert torch.equal(compiled(torch.ones(2)), model(torch.ones(2)))
+        assert counter.frame_count == 2
+
+
+def test_threads_break_inside_the_same_functions() -> None:
+    def inner(x: Tensor, k: int) -> Tensor:
+        x = x + k
+        framehook.graph_break()
+        return x * k
+
+    def fn(x: Tensor, k: int) -> Tensor:
+        for i in range(3):
+            x = inner(x, k) + i
+        return x
+
+    compiled = framehook.compile(fn, backend="eager")
+    wrong: list[Any] = []
+
+    def work(k: int) -> None:
+        for _ in range(30):
+            got, expected = compiled(torch.ones(3), k), fn(torch.ones(3), k)
+            if not torch.equal(got, expected):
+                wrong.append((k, got, expected))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
