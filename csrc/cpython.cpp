@@ -273,6 +273,24 @@ void restore_vectorcall(PyTypeObject* subtype) {
     }
 }
 
+// ---- dict versions
+// -----------------------------------------------------------------------------------------
+
+void make_dict_version_reliable(PyObject* dict) {
+#if PY_VERSION_HEX >= 0x030d0000
+    // 3.13: taking out the last item is what makes a table of its own; it goes back to where it was.
+    static PyObject* popitem = PyUnicode_InternFromString("popitem");
+    if (popitem == nullptr || !PyDict_CheckExact(dict) || PyDict_GET_SIZE(dict) == 0) return;
+    PyObject* item = PyObject_CallMethodNoArgs(dict, popitem);
+    if (item == nullptr || PyDict_SetItem(dict, PyTuple_GET_ITEM(item, 0), PyTuple_GET_ITEM(item, 1)) < 0) {
+        PyErr_Clear();
+    }
+    Py_XDECREF(item);
+#else
+    (void)dict;  // the versions of all dicts are reliable
+#endif
+}
+
 // ---- instance dicts
 // ------------------------------------------------------------------------------------------
 

@@ -48,6 +48,15 @@ uint64_t dict_block_version(const Instruction& enter, PyObject* owner) {
     return dict_version_is_reliable(owner) ? dict_version(owner) : 0;
 }
 
+// In place of a version: which dict without a reliable one was there, and (in the bits that its alignment
+// leaves free) how many times in a row.  No version is as large.
+constexpr uint64_t kUnreliable = uint64_t{1} << 63;
+constexpr uint64_t kTimesSeen = 15;
+
+uint64_t unreliable_mark(PyObject* dict) {
+    return kUnreliable | reinterpret_cast<uintptr_t>(dict);
+}
+
 uint64_t block_version(const Instruction& enter, PyObject* owner) {
     return enter.operation == kENTER_TYPE ? type_version(owner) : dict_block_version(enter, owner);
 }
@@ -57,7 +66,15 @@ bool enters_unchanged(Instruction& enter, PyObject* dict) {
     const uint64_t version = dict_block_version(enter, dict);
     if (version == enter.version && version != 0) [[likely]]
         return true;
-    enter.version = 0;
+    if (dict == nullptr || dict_version_is_reliable(dict)) {
+        enter.version = 0;
+    } else if ((enter.version & ~kTimesSeen) != unreliable_mark(dict)) {
+        enter.version = unreliable_mark(dict);
+    } else if ((++enter.version & kTimesSeen) == kTimesSeen) {
+        // An object that stays: it is read for the last time.
+        make_dict_version_reliable(dict);
+        enter.version = 0;
+    }
     return false;
 }
 
@@ -159,7 +176,8 @@ Verdict run(Program& program, const Arguments& frame, PyObject** registers, std:
             case kLEAVE:
                 if constexpr (!kExact) {
                     Instruction& enter = code[in.x];
-                    enter.version = block_version(enter, registers[in.a]);
+                    const uint64_t version = block_version(enter, registers[in.a]);
+                    if (version != 0 || (enter.version & kUnreliable) == 0) enter.version = version;
                 }
                 pc = in.x;
                 break;

@@ -287,6 +287,78 @@ def test_super() -> None:
     check_same(super_is_something_else)
 
 
+# -- attributes of objects that are seen again and again (3.13 keeps them inside of the object) -----------------
+
+
+class Held:
+    def __init__(self) -> None:
+        self.first, self.by, self.last = "first", 2.5, ["last"]
+        self.__dict__  # there is a dict, and the values stay in the object  # noqa: B018
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.by
+
+
+class Tail(Held):
+    def __init__(self) -> None:
+        super().__init__()
+        self.by = self.__dict__.pop("by")  # the last one
+
+
+def _delete_and_set(held: Held) -> None:
+    by = held.by
+    del held.by
+    held.by = by + 1
+
+
+CHANGES: dict[str, Callable[[Held], Any]] = {
+    "set": lambda held: setattr(held, "by", 4.25),
+    "set_to_an_equal_value": lambda held: setattr(held, "by", float("2.5")),
+    "set_in_the_dict": lambda held: held.__dict__.update(by=7),
+    "replaced_dict": lambda held: setattr(held, "__dict__", {"by": 8}),
+    "deleted": lambda held: delattr(held, "by"),
+    "deleted_and_set": _delete_and_set,
+    "added": lambda held: setattr(held, "more", 1),
+    "cleared": lambda held: held.__dict__.clear(),
+    "shadowed_method": lambda held: setattr(held, "forward", lambda x: x + 100),
+    "class": lambda held: setattr(held, "__class__", Tail),
+}
+
+
+def call_forward(held: Held, x: Tensor) -> Tensor:
+    return held.forward(x) + 1
+
+
+@pytest.mark.parametrize("calls", [1, 15, 16, 17, 40])
+@pytest.mark.parametrize("cls", [Held, Tail])
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_attribute_changes_after_many_calls(change: str, cls: type[Held], calls: int) -> None:
+    compiled = framehook.compile(call_forward, backend="eager")
+    mine, other, x = cls(), cls(), torch.ones(2)
+    for call in range(calls):
+        assert torch.equal(compiled(mine, x), call_forward(other, x)), call
+    for _ in range(3):
+        for held in (mine, other):
+            CHANGES[change](held)
+        assert list(vars(mine)) == list(vars(other))
+        for _ in range(20):
+            assert_same(outcome(lambda x: compiled(mine, x), x), outcome(lambda x: call_forward(other, x), x))
+        for held in (mine, other):
+            held.by = 3.5
+        assert torch.equal(compiled(mine, x), call_forward(other, x))
+
+
+def test_an_object_whose_attributes_are_looked_through_meanwhile() -> None:
+    compiled = framehook.compile(call_forward, backend="eager")
+    held, x = Held(), torch.ones(2)
+    seen = []
+    for name, value in held.__dict__.items():
+        for _ in range(40):
+            compiled(held, x)
+        seen.append((name, value))
+    assert seen == list(vars(Held()).items())
+
+
 # -- numbers, texts and warnings ---------------------------------------------------------------------------------
 
 
