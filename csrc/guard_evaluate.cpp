@@ -444,29 +444,38 @@ void save_memory(const Program& program, Memory& memory) {
     }
 }
 
+// Puts `memory` in the place of what the program remembers, and the other way round.
+void exchange(Program& program, Memory& memory) {
+    std::swap(program.memories.current, memory.object);
+    program.registers.swap(memory.registers);
+    const std::vector<uint32_t>& enters = program.memories.enters;
+    for (size_t i = 0; i < enters.size(); i++) {
+        std::swap(program.instructions[enters[i]].version, memory.versions[i]);
+    }
+}
+
 // Exchanges what the program remembers when another object has come into its slot.  For an object without a
 // memory the present one goes on: blocks that do not concern the object stay valid.
 void recall(Program& program, PyObject* object) {
     Memories& memories = program.memories;
     if (object == memories.current) return;
+    std::vector<Memory>& others = memories.others;
+    auto found = std::find_if(others.begin(), others.end(),
+                              [&](const Memory& memory) { return memory.object == object; });
+    if (found != others.end()) {
+        exchange(program, *found);
+        std::rotate(others.begin(), found, found + 1);
+        memories.misses = 0;
+        return;
+    }
     if (memories.current != nullptr) {
-        std::vector<Memory>& others = memories.others;
-        auto found = std::find_if(others.begin(), others.end(),
-                                  [&](const Memory& memory) { return memory.object == object; });
-        Memory present;
-        save_memory(program, present);
-        if (found != others.end()) {
-            program.registers.swap(found->registers);
-            for (size_t i = 0; i < memories.enters.size(); i++) {
-                program.instructions[memories.enters[i]].version = found->versions[i];
-            }
-            others.erase(found);
-            memories.misses = 0;
-        } else if (++memories.misses > Memories::kPatience) {
+        if (++memories.misses > Memories::kPatience) {
             memories.slot = -1;
             others.clear();
             return;
         }
+        Memory present;
+        save_memory(program, present);
         others.insert(others.begin(), std::move(present));
         if (others.size() >= Memories::kMost) others.pop_back();
     }
