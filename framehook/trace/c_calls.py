@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from framehook import _C
+from framehook.bytecode.resume import is_resume_code
 from framehook.guards.guard import Check
 from framehook.source import Source
 from framehook.trace import operators
@@ -93,11 +94,32 @@ def call_object(tr: Any, value: ObjectValue, args: Sequence[Value], kwargs: dict
         referent = value.obj()
         if referent is None:
             return ConstantValue(None)
+        if not _outlives_the_trace(tr, referent):
+            tr.graph_break(
+                "finalizer",
+                f"whether a {type(referent).__qualname__} still lives is asked of a weak reference",
+            )
         return tr.wrap(referent, tr.absolute(referent, None))
     if tr.class_attr(value.cls, "__call__") is MISSING:
         tr.throw(TypeError, f"'{value.cls.__name__}' object is not callable")
     tr.graph_break("call", f"{value.describe()} is called: its __call__ is C code")
     raise AssertionError
+
+
+def _outlives_the_trace(tr: Any, referent: Any) -> bool:
+    """Whether an object that lives while the trace is made also does at this point of the program.
+
+    The real objects still hold what the program has let go of since the trace began, and the slots of a resumed frame
+    what was on its stack or belongs to an exception.
+    """
+    if not tr.effects and not tr.has_let_go and not is_resume_code(tr.record.code):
+        return True
+    frame = tr.frame
+    while frame is not None:
+        if any(getattr(value, "obj", None) is referent for value in frame.locals.values()):
+            return True
+        frame = frame.caller
+    return False
 
 
 def _getter(tr: Any, is_item: bool, keys: Sequence[Any], owner: Value) -> Value:

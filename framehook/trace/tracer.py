@@ -100,6 +100,7 @@ class SymbolicTracer:
         self.keep_alive: list[Any] = []
         self.callees: dict[int, calls.Callee] = {}
         self.effects: list[Any] = []
+        self.has_let_go = False  # of an object from outside
         self.steps = 0  # instructions of all frames
         self.stop_at = 0  # the step to stop before
         self.births: dict[int, tuple[Value, int]] = {}

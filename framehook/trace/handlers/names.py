@@ -60,6 +60,7 @@ def check_let_go(tr: Any, value: Value) -> None:
     """An object whose end somebody sees has to go where the program lets go of it."""
     if not isinstance(value, LazyValue):
         return
+    tr.has_let_go = True
     cls = type(value.obj)
     if hasattr(cls, "__del__"):
         tr.graph_break("finalizer", f"an object of class {cls.__qualname__}, which has __del__, is let go")
