@@ -64,14 +64,18 @@ class Frame:
         self.is_generator = False
 
     def release(self) -> None:
-        """Let go of all values."""
-        self.stack.clear()
-        self.locals.clear()
-        self.cells.clear()
-        self.closure.clear()
-        self.handling.clear()
-        self.loops.clear()
-        self.result = self.yielded = self.caller = self.callee = self.function = None
+        """Let go of all values, in the frames below as well: each of them refers to the one above."""
+        frame: Frame | None = self
+        while frame is not None:
+            below = frame.callee
+            frame.stack.clear()
+            frame.locals.clear()
+            frame.cells.clear()
+            frame.closure.clear()
+            frame.handling.clear()
+            frame.loops.clear()
+            frame.result = frame.yielded = frame.caller = frame.callee = frame.function = None
+            frame = below
 
     def pop(self) -> Value:
         """Pop the top of the stack."""

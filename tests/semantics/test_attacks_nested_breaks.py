@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -153,3 +154,39 @@ def test_a_weak_reference_to_what_a_caller_holds_stays_in_the_graph() -> None:
     compiled = framehook.compile(model, backend="eager", fullgraph=True)
     assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 5.0))
     assert model.child.calls == 1
+
+
+def test_a_trace_of_several_frames_leaves_no_circle_that_holds_their_objects() -> None:
+    class Told:
+        def __init__(self, told: list[str]) -> None:
+            self.told = told
+
+        def __del__(self) -> None:
+            self.told.append("deleted")
+
+    def inner(told: Told | None, x: Tensor, log: list[str]) -> Tensor:
+        framehook.graph_break()
+        told = None
+        framehook.graph_break()
+        log.append("inner")
+        return x
+
+    def middle(x: Tensor, log: list[str]) -> tuple[Tensor, Tensor]:
+        told = Told(log)
+        return inner(told, x, log), inner(None or told, x, log)
+
+    def outer(x: Tensor, log: list[str]) -> Tensor:
+        a, b = middle(x, log)
+        framehook.graph_break()
+        log.append("outer")
+        return a
+
+    compiled = framehook.compile(outer, backend="eager")
+    gc.disable()
+    try:
+        for _ in range(2):
+            log: list[str] = []
+            compiled(torch.ones(2), log)
+            assert log == ["inner", "inner", "deleted", "outer"]
+    finally:
+        gc.enable()
