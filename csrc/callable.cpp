@@ -629,9 +629,8 @@ int init_callable(PyObject* module) {
     g.tp_name = "framehook._C.GraphCallable";
     g.tp_doc =
         "GraphCallable(fn, boxed, mutates, name, outputs=0, refuse=None)\n--\n\n"
-        "A compiled graph, called with one list of inputs.  With refuse, that is called, to raise, with a "
-        "result "
-        "that is no list or tuple of so many outputs.";
+        "A compiled graph, called with one list of inputs.  A result that is no list or tuple of `outputs`\n"
+        "items goes to `refuse`, which raises.";
     g.tp_basicsize = sizeof(GraphCallableObject);
     g.tp_flags = flags;
     g.tp_new = graph_new;

@@ -10,6 +10,28 @@
 
 #include "cpython.h"
 
+namespace framehook {
+
+namespace {
+
+PyObject* snapshot_matches(PyObject* self, PyObject*) {
+    return PyBool_FromLong(state_snapshot_matches(self));
+}
+
+PyObject* snapshot_difference(PyObject* self, PyObject*) {
+    return state_snapshot_difference(self);
+}
+
+PyMethodDef snapshot_methods[] = {
+    {"matches", snapshot_matches, METH_NOARGS, "whether process and thread state are as captured"},
+    {"difference", snapshot_difference, METH_NOARGS, "list of (name, captured, current) for what differs"},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+}  // namespace framehook
+
 #ifndef FRAMEHOOK_WITHOUT_TORCH
 
 #    include <ATen/Context.h>
@@ -256,20 +278,6 @@ void snapshot_dealloc(PyObject* self) {
     Py_TYPE(self)->tp_free(self);
 }
 
-PyObject* snapshot_matches(PyObject* self, PyObject*) {
-    return PyBool_FromLong(state_snapshot_matches(self));
-}
-
-PyObject* snapshot_difference(PyObject* self, PyObject*) {
-    return state_snapshot_difference(self);
-}
-
-PyMethodDef snapshot_methods[] = {
-    {"matches", snapshot_matches, METH_NOARGS, "whether process and thread state are as captured"},
-    {"difference", snapshot_difference, METH_NOARGS, "list of (name, captured, current) for what differs"},
-    {nullptr, nullptr, 0, nullptr},
-};
-
 PyObject* snapshot_is_plain(PyObject* self, void*) {
     return PyBool_FromLong(reinterpret_cast<SnapshotObject*>(self)->snapshot->words.depths == 0);
 }
@@ -433,20 +441,6 @@ namespace framehook {
 namespace {
 
 PyTypeObject SnapshotType = {PyVarObject_HEAD_INIT(nullptr, 0)};
-
-PyObject* snapshot_matches(PyObject*, PyObject*) {
-    Py_RETURN_TRUE;
-}
-
-PyObject* snapshot_difference(PyObject* self, PyObject*) {
-    return state_snapshot_difference(self);
-}
-
-PyMethodDef snapshot_methods[] = {
-    {"matches", snapshot_matches, METH_NOARGS, "whether process and thread state are as captured"},
-    {"difference", snapshot_difference, METH_NOARGS, "list of (name, captured, current) for what differs"},
-    {nullptr, nullptr, 0, nullptr},
-};
 
 }  // namespace
 

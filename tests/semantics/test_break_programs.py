@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import sys
-import traceback
 import weakref
 from typing import Any
 
@@ -14,7 +12,6 @@ import torch
 from torch import Tensor
 
 import framehook
-from framehook.testing import CompileCounter, assert_same, snapshot
 from tests.semantics import (
     break_programs_exceptions,
     break_programs_expressions,
@@ -23,6 +20,7 @@ from tests.semantics import (
     break_programs_observers,
     break_programs_values,
 )
+from tests.semantics.program_outcomes import check_program
 
 ROOMS = (
     break_programs_expressions,
@@ -37,41 +35,9 @@ for _room in ROOMS:
     PROGRAMS.update(_room.PROGRAMS)
 
 
-def _error(error: BaseException) -> tuple[Any, ...]:
-    lines = [
-        (frame.name, frame.lineno)
-        for frame in traceback.extract_tb(error.__traceback__)
-        if "break_programs_" in frame.filename
-    ]
-    chain = (repr(error.__cause__), repr(error.__context__), error.__suppress_context__)
-    return (type(error).__name__, str(error), lines, *chain)
-
-
-def _outcome(fn: Any, x: Tensor, capsys: pytest.CaptureFixture[str]) -> tuple[Any, ...]:
-    torch.manual_seed(0)
-    result, raised = None, None
-    try:
-        result = fn(x)
-    except Exception as error:
-        raised = _error(error)
-    seen = snapshot((x, result))
-    state = (torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), torch.get_default_dtype())
-    return seen, raised, capsys.readouterr().out, state, repr(sys.exc_info()[1]), torch.rand(1).item()
-
-
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    fn, graphs = PROGRAMS[name]
-    counter = CompileCounter()
-    compiled = framehook.compile(fn, backend=counter)
-    for sign in (1, 1, -1, 1):
-        x = sign * torch.arange(9.0).reshape(3, 3) / 4
-        expected = _outcome(fn, x.clone(), capsys)
-        actual = _outcome(compiled, x.clone(), capsys)
-        assert_same(actual[0], expected[0])
-        assert actual[1:] == expected[1:]
-    if graphs is not None:
-        assert counter.frame_count == graphs
+    check_program(*PROGRAMS[name], capsys)
 
 
 KEEPING = (
