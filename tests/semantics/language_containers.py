@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tests.semantics.language_programs import program, tensors
+from tests.semantics.language_table import program, tensors
 
 
 @program

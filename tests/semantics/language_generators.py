@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tests.semantics.language_programs import program
+from tests.semantics.language_table import program
 
 
 def _doubled(rows: Tensor, log: list[Any]) -> Iterator[Tensor]:

@@ -1,7 +1,4 @@
-"""Small programs in plain Python, each of which has to become one graph.
-
-A program is a function of the tensors `x` (3×4) and `y` (4), or of what its `arguments` make; `@program` collects it.
-"""
+"""Small programs in plain Python, each of which has to become one graph."""
 
 from __future__ import annotations
 
@@ -20,39 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-
-@dataclasses.dataclass(frozen=True)
-class Program:
-    """A function, what to call it with, and how many graphs it becomes."""
-
-    fn: Callable[..., Any]
-    arguments: Callable[[], tuple[Any, ...]]
-    graphs: int
-
-
-PROGRAMS: dict[str, Program] = {}
-
-
-def tensors() -> tuple[Tensor, Tensor]:
-    """The default arguments."""
-    return torch.arange(12.0).reshape(3, 4) / 7, torch.tensor([1.0, -2.0, 3.0, 0.5])
-
-
-def program(
-    fn: Callable[..., Any] | None = None,
-    *,
-    arguments: Callable[[], tuple[Any, ...]] = tensors,
-    graphs: int = 1,
-) -> Any:
-    """Collect a program."""
-
-    def add(fn: Callable[..., Any]) -> Callable[..., Any]:
-        assert fn.__name__ not in PROGRAMS
-        PROGRAMS[fn.__name__] = Program(fn, arguments, graphs)
-        return fn
-
-    return add if fn is None else add(fn)
-
+from tests.semantics.language_table import program, tensors
 
 # Functions: calls, arguments, closures, wrappers.
 
@@ -408,7 +373,7 @@ def a_module(block: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     return block(x) + block(y, scale=2.0)
 
 
-@program(arguments=lambda: (hooked(), *tensors()))
+@program(arguments=lambda: (hooked(), *tensors()), in_all=4)  # other hooks each time
 def a_module_with_hooks(block: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     return block(x)
 
@@ -459,7 +424,9 @@ def attention(layer: nn.MultiheadAttention, x: Tensor, y: Tensor) -> Any:
     return layer(z, z, z, need_weights=False)[0]
 
 
-@program(arguments=lambda: (seeded(lambda: nn.LSTM(4, 5, batch_first=True)), *tensors()))
+@program(
+    arguments=lambda: (seeded(lambda: nn.LSTM(4, 5, batch_first=True)), *tensors()), in_all=4
+)  # other weights
 def lstm(layer: nn.LSTM, x: Tensor, y: Tensor) -> Any:
     return layer(x.unsqueeze(0))
 
