@@ -329,8 +329,10 @@ extern "C" PyAPI_FUNC(int)
 
 namespace framehook {
 
-bool set_next(PyObject* set, Py_ssize_t* position, PyObject** item, Py_hash_t* hash) {
-    return _PySet_NextEntry(set, position, item, hash) != 0;
+PyObject* SetWalk::next() {
+    PyObject* member;
+    Py_hash_t hash;
+    return _PySet_NextEntry(set_, &position_, &member, &hash) ? member : nullptr;
 }
 
 bool is_plain_key(PyObject* key) {
@@ -346,11 +348,9 @@ bool is_plain_key(PyObject* key) {
         return true;
     }
     if (type == &PyFrozenSet_Type) {
-        Py_ssize_t position = 0;
-        PyObject* item;
-        Py_hash_t hash;
-        while (set_next(key, &position, &item, &hash)) {
-            if (!is_plain_key(item)) return false;
+        SetWalk members(key);
+        while (PyObject* member = members.next()) {
+            if (!is_plain_key(member)) return false;
         }
         return true;
     }

@@ -251,8 +251,17 @@ inline PyObject* type_bases(PyObject* type) {
     return reinterpret_cast<PyTypeObject*>(type)->tp_bases;
 }
 
-// Iterates over a set; `*item` is borrowed.
-bool set_next(PyObject* set, Py_ssize_t* position, PyObject** item, Py_hash_t* hash);
+// Goes through a set in the order that iterating over it gives.
+class SetWalk {
+  public:
+    explicit SetWalk(PyObject* set) : set_(set) {}
+    // The next member, borrowed, or null at the end.
+    PyObject* next();
+
+  private:
+    PyObject* set_;
+    Py_ssize_t position_ = 0;
+};
 
 // 3.13 deprecated the call that returns a borrowed reference.
 inline bool weakref_is_dead(PyObject* reference) {

@@ -277,6 +277,9 @@ Verdict run(Program& program, const Arguments& frame, PyObject** registers, std:
             case kKEYS:
                 REQUIRE(keys_match(*in.keys, registers[in.a]));
                 break;
+            case kMEMBERS:
+                REQUIRE(members_match(*in.keys, registers[in.a]));
+                break;
             case kHAS_KEY:
             case kNO_KEY: {
                 PyObject* dict = registers[in.a];

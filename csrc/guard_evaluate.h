@@ -37,6 +37,7 @@ namespace framehook {
     X(DICT_LENGTH) /* of what is known to be a dict */                             \
     X(ITEMS_ARE)   /* a is a tuple of the very objects in the constant */          \
     X(KEYS)                                                                        \
+    X(MEMBERS) /* a is a set of the members in the constant, in their order */     \
     X(HAS_KEY)                                                                     \
     X(NO_KEY)                                                                      \
     X(NO_CLASS_ATTR)                                                               \

@@ -149,16 +149,17 @@ bool set_constant(Program& program, Instruction& in, PyObject* constant, size_t 
             in.member = member_kind(constant);
             return set_key(program, in, constant);
         case kITEMS_ARE:
-        case kKEYS: {
+        case kKEYS:
+        case kMEMBERS: {
             if (!PyTuple_Check(constant)) {
-                PyErr_SetString(PyExc_TypeError, "keys must be a tuple");
+                PyErr_SetString(PyExc_TypeError, "keys, items and members must be a tuple");
                 return false;
             }
             program.key_lists.push_back(std::make_unique<Keys>());
             in.keys = program.key_lists.back().get();
             for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant); i++) {
                 PyObject* key = PyTuple_GET_ITEM(constant, i);
-                const bool by_value = in.operation == kKEYS && is_plain_key(key);
+                const bool by_value = in.operation != kITEMS_ARE && is_plain_key(key);
                 in.keys->keys.push_back(key);
                 in.keys->by_value.push_back(by_value);
                 if (!(by_value ? hold_strongly(program, key) : hold(program, key))) return false;

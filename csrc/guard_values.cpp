@@ -50,19 +50,11 @@ bool values_equal(PyObject* expected, PyObject* got) {
     }
     if (type == &PyFrozenSet_Type) {
         if (PySet_GET_SIZE(expected) != PySet_GET_SIZE(got)) return false;
-        // Equal sets may hold 1 and True; every member needs a counterpart of its own type.
-        Py_ssize_t position = 0;
-        PyObject* member;
-        Py_hash_t hash;
-        while (set_next(expected, &position, &member, &hash)) {
-            Py_ssize_t other_position = 0;
-            PyObject* other;
-            Py_hash_t other_hash;
-            bool found = false;
-            while (!found && set_next(got, &other_position, &other, &other_hash)) {
-                found = hash == other_hash && values_equal(member, other);
-            }
-            if (!found) return false;
+        // In the same order, too: it is what iterating gives, and equal sets may differ in it.
+        SetWalk members(expected);
+        SetWalk others(got);
+        while (PyObject* member = members.next()) {
+            if (!values_equal(member, others.next())) return false;
         }
         return true;
     }
@@ -110,6 +102,18 @@ bool keys_match(const Keys& expected, PyObject* dict) {
         if (key == nullptr || !expected.by_value[i] || !values_equal(expected.keys[i], key)) return false;
     }
     return walk.next() == nullptr;
+}
+
+bool members_match(const Keys& expected, PyObject* set) {
+    if (set == nullptr || !PyAnySet_Check(set)) return false;
+    if (static_cast<size_t>(PySet_GET_SIZE(set)) != expected.keys.size()) return false;
+    SetWalk walk(set);
+    for (size_t i = 0; i < expected.keys.size(); i++) {
+        PyObject* member = walk.next();
+        if (member == expected.keys[i]) continue;
+        if (!expected.by_value[i] || !values_equal(expected.keys[i], member)) return false;
+    }
+    return true;
 }
 
 bool are_distinct(Distinct& distinct) {

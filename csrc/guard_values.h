@@ -14,12 +14,13 @@ bool values_equal(PyObject* expected, PyObject* got);
 // len() of what C code can measure; -1 for anything else.  Null (no instance dict) has no keys.
 Py_ssize_t length_of(PyObject* object);
 
-// The keys of a dict in order; a key that is no plain value is compared by identity.
+// The keys of a dict or the members of a set, in order; what is no plain value is compared by identity.
 struct Keys {
     std::vector<PyObject*> keys;
     std::vector<bool> by_value;
 };
 bool keys_match(const Keys& expected, PyObject* dict);
+bool members_match(const Keys& expected, PyObject* set);
 
 // Pairwise different objects.
 struct Distinct {

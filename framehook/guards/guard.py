@@ -27,6 +27,7 @@ class Check(enum.Enum):
     )
     LENGTH = "length"  # int: len() of an exact list, tuple, dict, set (or C subclass layout)
     KEYS = "keys"  # tuple: the keys of a dict, in order, by exact type and value
+    MEMBERS = "members"  # tuple: the members of a set, in its order, by exact type and value
     HAS_KEY = "has_key"  # key: present in the dict (source is the dict)
     NO_KEY = "no_key"  # key: absent from the dict (source is the dict); an object without a dict has no keys
     NO_CLASS_ATTR = "no_class_attr"  # str: absent along the MRO of the class (source is the class)
@@ -48,6 +49,10 @@ class Check(enum.Enum):
 
     # Members are singletons; Enum's own hash runs Python, once for every key of a guard set.
     __hash__ = object.__hash__
+
+
+#: Whatever the constant is: a place has one value while a trace lasts.
+_ONE_PER_PLACE = frozenset({Check.EQUALS, Check.TENSOR, Check.LENGTH, Check.KEYS, Check.MEMBERS})
 
 
 def _getter(obj: object) -> Callable[[], object]:
@@ -158,7 +163,7 @@ class GuardSet:
             if found is not None:
                 return found
             constant = WeakIdentity(constant)
-        elif check is Check.EQUALS or check is Check.TENSOR or check is Check.LENGTH or check is Check.KEYS:
+        elif check in _ONE_PER_PLACE:
             key = (source, check)
         else:
             key = (source, check, constant)

@@ -489,6 +489,7 @@ _CHECK_OPERATIONS = {
     Check.EQUALS: "EQUALS",
     Check.LENGTH: "LENGTH",
     Check.KEYS: "KEYS",
+    Check.MEMBERS: "MEMBERS",
     Check.HAS_KEY: "HAS_KEY",
     Check.NO_KEY: "NO_KEY",
     Check.NO_CLASS_ATTR: "NO_CLASS_ATTR",

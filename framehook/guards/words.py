@@ -203,6 +203,7 @@ _SAYINGS: dict[Check, Callable[[Guard], str]] = {
     Check.EQUALS: lambda g: f"{_place(g)} is {value(g.constant)}",
     Check.LENGTH: lambda g: f"length of {_place(g)} is {g.constant}",
     Check.KEYS: lambda g: f"keys of {_place(g)} are {value(list(g.constant))}",
+    Check.MEMBERS: lambda g: f"members of {_place(g)} are {value(list(g.constant))}",
     Check.HAS_KEY: lambda g: f"{_key_place(g)} exists",
     Check.NO_KEY: lambda g: f"{_key_place(g)} does not exist",
     Check.NO_CLASS_ATTR: lambda g: f"class {_place(g)} has no attribute {g.constant}",
@@ -308,6 +309,12 @@ def _keys_failure(guard: Guard, got: Any) -> str:
     return _expected(f"keys of {_place(guard)}", list(guard.constant), found)
 
 
+def _members_failure(guard: Guard, got: Any) -> str:
+    base = next((cls for cls in (set, frozenset) if issubclass(type(got), cls)), None)
+    found = got if base is None else list(base.__iter__(got))
+    return _expected(f"members of {_place(guard)}", list(guard.constant), found)
+
+
 def _environment_failure(guard: Guard, got: Any) -> str:
     name, expected = guard.constant
     return (
@@ -322,6 +329,7 @@ _FAILURES: dict[Check, Callable[[Guard, Any], str]] = {
     Check.NOT_NONE: lambda g, got: f"{_place(g)}: expected anything but None, got {value(got)}",
     Check.LENGTH: _length_failure,
     Check.KEYS: _keys_failure,
+    Check.MEMBERS: _members_failure,
     Check.HAS_KEY: lambda g, got: f"{_key_place(g)}: expected to exist, is missing",
     Check.NO_KEY: lambda g, got: f"{_key_place(g)}: expected not to exist, is present",
     Check.NO_CLASS_ATTR: lambda g, got: (

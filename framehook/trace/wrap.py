@@ -198,8 +198,8 @@ def _dict(tr: Any, obj: dict[Any, Any], source: Source) -> Value:
 def _set(tr: Any, obj: Any, source: Source) -> Value:
     if not is_constant(tuple(obj)):
         tr.graph_break("container", "a set of objects that are not plain constants")
-    # Order included: it is what iterating over the set gives.
-    tr.guard(source, Check.EQUALS, frozenset(obj) if type(obj) is frozenset else obj.copy())
+    tr.guard(source, Check.TYPE, type(obj))
+    tr.guard(source, Check.MEMBERS, tuple(obj))
     return SetValue({item: ConstantValue(item) for item in obj}, source, cls=type(obj))
 
 

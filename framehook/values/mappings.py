@@ -340,11 +340,11 @@ class SetValue(BuiltinContainer):
         Small integers hash to themselves on every run; the order of strings depends on the hash seed of the
         process, which is fixed while this process lives.  The order of other objects is not known.
         """
-        if len(self.elements) > 1:
+        if len(self.elements) > 1 and (self.source is None or self.changed):
             keys = list(self.elements)
             if not all(is_constant(key) for key in keys):
                 tr.graph_break("container", "the order of a set of objects is not known before it exists")
-            if self.source is not None or self.changed:
+            if self.changed:
                 tr.graph_break("container", "the order of a set depends on how it grew")
             # A set of the same history has the same order.
             replay: set[Any] = set()

@@ -44,6 +44,7 @@ ROWS: list[tuple[Source | None, Check, Any, Any, str, str]] = [
     (X, Check.IDENTITY, len, max, "L['x'] is the very len", "L['x']: expected len, got max"),
     (X, Check.LENGTH, 2, [1], "length of L['x'] is 2", "length of L['x']: expected 2, got 1"),
     (X, Check.KEYS, ("a",), {"b": 1}, "keys of L['x'] are ['a']", "keys of L['x']: expected ['a'], got ['b']"),
+    (X, Check.MEMBERS, (1, 2), {1}, "members of L['x'] are [1, 2]", "members of L['x']: expected [1, 2], got [1]"),
     (X, Check.HAS_KEY, "a", {}, "L['x']['a'] exists", "L['x']['a']: expected to exist, is missing"),
     (
         X.instance_dict(), Check.NO_KEY, "forward", made(forward=1),

@@ -163,14 +163,29 @@ def dict_of_tensors_with_other_shapes(patch: object) -> Iterator[Call]:
 
 
 @VALUES.miss(
-    cases={"member": ({1, 2}, {1, 3}), "length": ({1, 2}, {1, 2, 3}), "frozen": ({1}, frozenset({1}))}
+    cases={
+        "member": ({1, 2}, {1, 3}),
+        "length": ({1, 2}, {1, 2, 3}),
+        "frozen": ({1}, frozenset({1})),
+        "order": ({8, 0}, {0, 8}),
+        "order_frozen": (frozenset([8, 0]), frozenset([0, 8])),
+    }
 )
 def set_argument(patch: object, before: Any, after: Any) -> Iterator[Call]:
     def fn(x: Tensor, members: Any) -> Any:
-        return x * (3 in members) + len(members), type(members).__name__
+        return x * (3 in members) + len(members), type(members).__name__, list(members)
 
     yield call(fn, ramp(3), before)
     yield call(fn, ramp(3), after)
+
+
+@VALUES.hit(cases={"set": (set,), "frozenset": (frozenset,)})
+def a_set_with_the_same_members(patch: object, cls: Any) -> Iterator[Call]:
+    def fn(x: Tensor, members: Any) -> Any:
+        return x * (3 in members), list(members)
+
+    yield call(fn, ramp(3), cls([3, 1000]))
+    yield call(fn, ramp(3), cls([3, int("1000")]))
 
 
 class Pair(NamedTuple):
