@@ -37,12 +37,15 @@ try:
         BackendError,
         BackendOptionError,
         BuildMismatchError,
+        CannotCopyError,
         FramehookError,
         GraphBreakError,
         UnknownBackendError,
         UnsupportedPythonError,
+        VerificationError,
     )
     from framehook.observe.logs import set_logs
+    from framehook.verification import verify
 finally:
     if _collects:
         _gc.enable()
@@ -51,10 +54,12 @@ __all__ = [
     "BackendError",
     "BackendOptionError",
     "BuildMismatchError",
+    "CannotCopyError",
     "FramehookError",
     "GraphBreakError",
     "UnknownBackendError",
     "UnsupportedPythonError",
+    "VerificationError",
     "__version__",
     "allow_in_graph",
     "backends",
@@ -73,4 +78,5 @@ __all__ = [
     "set_logs",
     "stats",
     "testing",
+    "verify",
 ]

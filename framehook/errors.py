@@ -142,6 +142,31 @@ class BackendOptionError(FramehookError, ValueError):
     """A `mode` or an entry of `options` that the backend does not have, or of the wrong type."""
 
 
+class VerificationError(FramehookError, AssertionError):
+    """With `verify(fn, raise_on_difference=True)`: eager and compiled are not the same.
+
+    Attributes:
+        verification: the report, with all differences.
+    """
+
+    def __init__(self, verification: Any) -> None:
+        super().__init__(verification)
+        self.verification = verification
+
+    def __str__(self) -> str:
+        return str(self.verification)
+
+
+class CannotCopyError(FramehookError, TypeError):
+    """`verify` runs on copies, and `copy.deepcopy` could not make one; its exception is `__cause__`."""
+
+    def __init__(self, name: str, value: object, error: BaseException) -> None:
+        super().__init__(
+            f"eager and compiled run on copies, and {name}, of type {type(value).__name__}, cannot be copied: "
+            f"{type(error).__name__}: {error}. Make it inside of the function, or give its class a __deepcopy__."
+        )
+
+
 class UnsupportedPythonError(FramehookError, ImportError):
     """The interpreter is none that framehook is for; the message names those that are.
 

@@ -2,6 +2,6 @@
 
 from framehook.testing.checking import Checked, check
 from framehook.testing.counting import CompileCounter
-from framehook.testing.snapshots import assert_same, snapshot
+from framehook.verification import assert_same, snapshot
 
 __all__ = ["Checked", "CompileCounter", "assert_same", "check", "snapshot"]
