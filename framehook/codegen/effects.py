@@ -11,7 +11,7 @@ from typing import Any
 from framehook.codegen.emitter import Emitter, NotRebuildable, has_plain_setattr, store_attribute
 from framehook.source import GlobalsSource
 from framehook.values.base import ConstantValue, LazyValue, Value
-from framehook.values.functions import CellValue, GlobalsView
+from framehook.values.functions import CellValue, FunctionValue, GlobalsView
 from framehook.values.mappings import DictValue, SetValue
 from framehook.values.objects import ObjectValue, is_data_descriptor, is_slot
 from framehook.values.sequences import ListValue
@@ -124,6 +124,18 @@ def _cell(e: Emitter, value: CellValue) -> None:
         e.builder.store_attr("cell_contents")
 
 
+def _function(e: Emitter, value: FunctionValue) -> None:
+    owner = _owner(e, value)
+    for name, item in value.attrs.items():
+        if item is None:
+            owner()
+            e.builder.emit("DELETE_ATTR", name)
+        else:
+            e.emit(item)
+            owner()
+            e.builder.store_attr(name)
+
+
 def _globals(e: Emitter, view: GlobalsView) -> None:
     is_own = isinstance(view.source, GlobalsSource)
 
@@ -150,5 +162,6 @@ _REPLAYERS: dict[type, Callable[[Emitter, Any], None]] = {
     SetValue: _set,
     ObjectValue: _object,
     CellValue: _cell,
+    FunctionValue: _function,
     GlobalsView: _globals,
 }

@@ -24,6 +24,7 @@ from framehook.values.deques import DequeIterator, DequeValue
 from framehook.values.functions import (
     BoundMethodValue,
     CellValue,
+    FunctionDict,
     FunctionGet,
     NestedFunctionValue,
 )
@@ -168,8 +169,10 @@ class Emitter:
     def _cycle(self, value: Value) -> None:
         """Choose the value of a cycle that is made first, empty."""
         path = list(self._in_progress.values())
-        for each in path[path.index(value) :]:
-            if type(each) in _FILLED_LATER and not self.is_cyclic(each):
+        cycle = [each for each in path[path.index(value) :] if type(each) in _FILLED_LATER]
+        # A function needs its cells before it can be made, and takes only the rest later.
+        for each in sorted(cycle, key=lambda each: isinstance(each, NestedFunctionValue)):
+            if not self.is_cyclic(each):
                 raise CycleFound(each)
         raise NotRebuildable("a container that contains itself cannot be rebuilt")
 
@@ -363,7 +366,7 @@ def _callable(e: Emitter, value: CallableValue) -> None:
     e.builder.load_const(value.fn)
 
 
-def _instance_dict(e: Emitter, value: InstanceDictValue | InstanceDictSnapshot) -> None:
+def _instance_dict(e: Emitter, value: InstanceDictValue | InstanceDictSnapshot | FunctionDict) -> None:
     e.emit(value.owner)
     e.builder.load_attr("__dict__")
 
@@ -611,6 +614,7 @@ EMITTERS: dict[type, Callable[[Emitter, Any], None]] = {
     ClassValue: _callable,
     InstanceDictValue: _instance_dict,
     InstanceDictSnapshot: _instance_dict,
+    FunctionDict: _instance_dict,
     TensorValue: _tensor,
     ObjectValue: _object,
     ExceptionValue: _exception,

@@ -6,7 +6,7 @@ import functools
 import inspect
 import types
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from framehook.guards.guard import Check
 from framehook.source import ObjectSource, Source
@@ -122,9 +122,15 @@ def _plain_dict(tr: Any, value: Value | None) -> dict[str, Value]:
     return {}
 
 
-def bind(tr: Any, callee: Callee, args: Sequence[Value], kwargs: dict[str, Value]) -> dict[str, Value]:
-    """Return the initial locals of a call (CPython: initialize_locals in ceval.c)."""
+def bind(
+    tr: Any, fn: Value, callee: Callee, args: Sequence[Value], kwargs: dict[str, Value]
+) -> dict[str, Value]:
+    """Return the initial locals of a call of `fn` (CPython: initialize_locals in ceval.c)."""
     code = callee.code
+
+    def misfit() -> NoReturn:
+        _throw_misfit(tr, fn, callee, len(args), list(kwargs))
+
     count = code.co_argcount
     keyword_only = code.co_kwonlyargcount
     names = code.co_varnames
@@ -134,7 +140,7 @@ def bind(tr: Any, callee: Callee, args: Sequence[Value], kwargs: dict[str, Value
         bound[names[next_slot]] = TupleValue(list(args[count:]))
         next_slot += 1
     elif len(args) > count:
-        _misfit(tr, code)
+        misfit()
     extra: DictValue | None = None
     if code.co_flags & inspect.CO_VARKEYWORDS:
         extra = DictValue()
@@ -143,32 +149,51 @@ def bind(tr: Any, callee: Callee, args: Sequence[Value], kwargs: dict[str, Value
         position = names.index(name) if name in names[: count + keyword_only] else -1
         if position >= code.co_posonlyargcount:
             if name in bound:
-                _misfit(tr, code)
+                misfit()
             bound[name] = value
         elif extra is not None:
             extra.items[name] = (ConstantValue(name), value)
         else:
-            _misfit(tr, code)
+            misfit()
     first_default = count - len(callee.defaults)
     for position in range(count):
         if names[position] not in bound:
             if position < first_default:
-                _misfit(tr, code)
+                misfit()
             bound[names[position]] = callee.defaults[position - first_default]
     for position in range(count, count + keyword_only):
         name = names[position]
         if name not in bound:
             default = callee.kwdefaults.get(name)
             if default is None:
-                _misfit(tr, code)
-                raise AssertionError
+                misfit()
             bound[name] = default
     return bound
 
 
-def _misfit(tr: Any, code: types.CodeType) -> Any:
-    # The native call words the TypeError.
+_EMPTY = (lambda: None).__code__
+
+
+def _throw_misfit(tr: Any, fn: Value, callee: Callee, count: int, names: list[str]) -> NoReturn:
+    """Raise the TypeError of arguments that do not fit, in CPython's words: those of a function without a body."""
+    code = callee.code.replace(
+        co_code=_EMPTY.co_code,
+        co_consts=_EMPTY.co_consts,
+        co_linetable=_EMPTY.co_linetable,
+        co_exceptiontable=b"",
+    )
+    cells = tuple(types.CellType() for _ in code.co_freevars)
+    stub = types.FunctionType(code, {}, "stub", (None,) * len(callee.defaults), cells)
+    stub.__kwdefaults__ = dict.fromkeys(callee.kwdefaults)
+    qualname = fn.get_attr(tr, "__qualname__").realize(tr)
+    if isinstance(qualname, ConstantValue):
+        stub.__qualname__ = qualname.value
+        try:
+            stub(*[None] * count, **dict.fromkeys(names))
+        except TypeError as error:
+            tr.throw(TypeError, *error.args)
     tr.graph_break("exception", f"the arguments of a call do not fit {code.co_qualname}()")
+    raise AssertionError
 
 
 def identity(fn: Value) -> object:
@@ -202,7 +227,7 @@ def inline(tr: Any, fn: Value, args: Sequence[Value], kwargs: dict[str, Value]) 
     if code.co_flags & _COROUTINE:
         tr.graph_break("generator", f"{code.co_qualname} is a coroutine or an asynchronous generator")
     frame = Frame(code, callee.globals, tr.frame)
-    frame.locals = bind(tr, callee, args, kwargs)
+    frame.locals = bind(tr, fn, callee, args, kwargs)
     frame.closure = callee.closure
     frame.function = fn
     step, awaited = tr.frame.awaited

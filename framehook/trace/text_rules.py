@@ -24,6 +24,7 @@ from framehook.values.sequences import (
     TupleValue,
 )
 from framehook.values.tensor import TensorValue
+from framehook.values.wording import type_name
 
 
 def _number(cls: type, special: str) -> Rule:
@@ -90,6 +91,30 @@ def _exception_text(tr: Any, name: str, value: ExceptionValue) -> Value:
     raise AssertionError
 
 
+def _object_text(tr: Any, name: str, fn: Any, value: ObjectValue, args: Sequence[Value]) -> Value:
+    """`str`, `repr` and `format` of an object of a Python class."""
+    raw = tr.class_attr(value.cls, name)
+    if name == "__str__" and raw is object.__str__:
+        name = "__repr__"
+        raw = tr.class_attr(value.cls, name)
+    method = value.special(tr, name)
+    if method is not None:
+        return tr.call(method, list(args[1:]), {})
+    if name == "__format__" and raw is object.__format__:
+        known, spec = to_constant(tr, args[1]) if len(args) > 1 else (True, "")
+        if known and spec == "":
+            return RULES[id(str)](tr, [value], {})
+        tr.throw(TypeError, f"unsupported format string passed to {type_name(value.cls)}.__format__")
+    if raw is tuple.__repr__ and isinstance(value.base, TupleValue):
+        return RULES[id(repr)](tr, [value.base], {})
+    known, obj = to_constant(tr, value)
+    if known:
+        # A member of an enum of strings or numbers shows itself as one of these.
+        return fold_plain(tr, getattr(obj, name), args[1:], {})
+    tr.graph_break("call", f"{fn.__name__}() of {value.describe()}")
+    raise AssertionError
+
+
 def _text(name: str, fn: Any) -> Rule:
     def apply(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         if args:
@@ -97,15 +122,7 @@ def _text(name: str, fn: Any) -> Rule:
             if isinstance(value, TensorValue):
                 tr.graph_break("data_dependent", f"{fn.__name__}() of a tensor shows its values")
             if isinstance(value, ObjectValue) and not isinstance(value, ExceptionValue):
-                for special in (name, "__repr__") if name == "__str__" else (name,):
-                    method = value.special(tr, special)
-                    if method is not None:
-                        return tr.call(method, list(args[1:]), {})
-                if name == "__format__" and value.has_c_special(tr, "__format__"):
-                    known, spec = to_constant(tr, args[1]) if len(args) > 1 else (True, "")
-                    if known and spec == "":
-                        return RULES[id(str)](tr, [value], {})
-                tr.graph_break("call", f"{fn.__name__}() of {value.describe()}")
+                return _object_text(tr, name, fn, value, args)
             if isinstance(value, ExceptionValue):
                 return _exception_text(tr, name, value)
         return fold_plain(tr, fn, args, kwargs)

@@ -109,7 +109,10 @@ class GlobalsView:
 
 
 class FunctionValue(Value):
-    """A Python function that exists outside the frame."""
+    """A Python function that exists outside the frame.
+
+    `attrs` holds attributes that the frame has stored (None: deleted).
+    """
 
     __slots__ = ("attrs", "fn")
     source: Source
@@ -133,18 +136,25 @@ class FunctionValue(Value):
     def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         return tr.inline(self, args, kwargs)
 
-    def get_attr(self, tr: Tracer, name: str) -> Value:
-        stored = self.attrs.get(name)
-        if stored is not None:
-            return stored
-        fn = self.fn
-        namespace = fn.__dict__
+    def _owner(self, tr: Tracer) -> FunctionValue:
+        """The value that keeps the attributes: the function may be reached by several ways."""
+        namespace = self.fn.__dict__
         owner = tr.namespaces.setdefault(id(namespace), self)
-        if owner is not self and getattr(owner, "fn", None) is not fn:
+        if not isinstance(owner, FunctionValue) or owner.fn is not self.fn:
             tr.graph_break("container", f"{self.describe()} shares its __dict__")
         alias = tr.known.get(id(namespace))
         if alias is not None and getattr(alias[1], "changed", False):
             tr.graph_break("attribute", f"the __dict__ of {self.describe()} was changed as a dict")
+        return owner
+
+    def get_attr(self, tr: Tracer, name: str) -> Value:
+        fn = self.fn
+        stored = self._owner(tr).attrs
+        if name in stored:
+            found = stored[name]
+            if found is None:
+                tr.throw(AttributeError, f"'function' object has no attribute '{name}'")
+            return found
         if name in fn.__dict__:
             return tr.found(tr.lazy(fn.__dict__[name], self.source.attr(name)))
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
@@ -159,6 +169,39 @@ class FunctionValue(Value):
             tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
         tr.guard(self.source.instance_dict(), Check.NO_KEY, name)
         tr.throw(AttributeError, f"'function' object has no attribute '{name}'")
+
+    def _store(self, tr: Tracer, name: str, value: Value | None) -> None:
+        owner = self._owner(tr)
+        if id(self.fn.__dict__) in tr.known:
+            tr.graph_break("attribute", f"the __dict__ of {self.describe()} is also used as a dict")
+        if not owner.attrs:
+            tr.mutated(owner)
+        owner.attrs[name] = value
+
+    def set_attr(self, tr: Tracer, name: str, value: Value) -> None:
+        if hasattr(types.FunctionType, name):
+            super().set_attr(tr, name, value)
+        owner = self._owner(tr)
+        if name in owner.attrs:
+            if owner.attrs[name] is None:
+                tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is deleted and set")
+            owner.attrs[name] = value
+            return
+        # Whether it was there decides the order.
+        present = name in self.fn.__dict__
+        tr.guard(self.source.instance_dict(), Check.HAS_KEY if present else Check.NO_KEY, name)
+        self._store(tr, name, value)
+
+    def del_attr(self, tr: Tracer, name: str) -> None:
+        if hasattr(types.FunctionType, name):
+            super().del_attr(tr, name)
+        if name in self._owner(tr).attrs:
+            tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is set and deleted")
+        present = name in self.fn.__dict__
+        tr.guard(self.source.instance_dict(), Check.HAS_KEY if present else Check.NO_KEY, name)
+        if not present:
+            tr.throw(AttributeError, f"'function' object has no attribute '{name}'")
+        self._store(tr, name, None)
 
 
 class FunctionGet(Value):

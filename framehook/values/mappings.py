@@ -28,6 +28,10 @@ def hash_key(tr: Tracer, value: Value) -> Hashable:
     """Return what stands for a value as a dict key or set element: equal exactly when Python says equal."""
     value = value.realize(tr)
     if isinstance(value, ConstantValue):
+        try:
+            hash(value.value)
+        except TypeError as error:  # a slice, until 3.12
+            tr.throw(TypeError, *error.args)
         return value.value
     if isinstance(value, TupleValue):
         value.guard_length(tr)

@@ -8,7 +8,7 @@ import functools
 import inspect
 import types
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from framehook.guards.guard import Check
 from framehook.values.base import ConstantValue, ObservedException, Tracer, Value, to_constant
@@ -106,7 +106,15 @@ class ObjectValue(Value):
         cls = self.cls
         custom = tr.class_attr(cls, "__getattribute__")
         if isinstance(custom, types.FunctionType):
-            return tr.call(tr.class_value_attr(cls, "__getattribute__"), [self, ConstantValue(name)], {})
+            asked = [self, ConstantValue(name)]
+            try:
+                return tr.call(tr.class_value_attr(cls, "__getattribute__"), asked, {})
+            except ObservedException as observed:
+                if not issubclass(observed.value.python_type(), AttributeError) or (
+                    tr.class_attr(cls, "__getattr__") is MISSING
+                ):
+                    raise
+            return tr.call(tr.class_value_attr(cls, "__getattr__"), asked, {})
         if name == "__class__" and not hides_class(cls):
             return tr.class_value(cls, self)
         if name == "__dict__":
@@ -165,11 +173,11 @@ class ObjectValue(Value):
 
     def set_through_descriptor(self, tr: Tracer, raw: object, name: str, value: Value | None) -> None:
         """Store to (or, with None, delete through) a data descriptor of the class."""
-        verb = "set" if value is not None else "delete"
         if isinstance(raw, property):
             accessor = raw.fset if value is not None else raw.fdel
             if accessor is None:
-                tr.graph_break("exception", f"property '{name}' has no {verb}ter")
+                act = type(raw).__delete__ if value is None else type(raw).__set__
+                throw_descriptor_error(tr, raw, self.cls, act, *([] if value is None else [None]))
             descriptor = tr.class_value_attr(self.cls, name)
             assert descriptor.source is not None
             fn = tr.wrap(accessor, descriptor.source.member("fset" if value is not None else "fdel"))
@@ -184,6 +192,10 @@ class ObjectValue(Value):
             self.store(tr, name, value)
             return
         method = "__set__" if value is not None else "__delete__"
+        if type(raw).__name__ == "_tuplegetter":
+            throw_descriptor_error(
+                tr, raw, self.cls, getattr(type(raw), method), *([] if value is None else [None])
+            )
         if isinstance(getattr(type(raw), method, None), types.FunctionType):
             descriptor = tr.class_value_attr(self.cls, name).realize(tr)
             bound = descriptor.special(tr, method) if isinstance(descriptor, ObjectValue) else None
@@ -396,6 +408,16 @@ def has_instance_dict(cls: type) -> bool:
     return cls.__dictoffset__ != 0
 
 
+def throw_descriptor_error(tr: Tracer, raw: Any, cls: type, act: Any, *args: Any) -> NoReturn:
+    """Raise what a descriptor that refuses raises, in its own words; it sees no more of its owner than the class."""
+    stand_in = type(cls.__name__, (), {"__qualname__": cls.__qualname__})()
+    try:
+        act(raw, stand_in, *args)
+    except AttributeError as error:
+        tr.throw(AttributeError, *error.args)
+    tr.graph_break("exception", f"a {type(raw).__name__} of class {cls.__qualname__} refuses")
+
+
 def bind_raw(tr: Tracer, raw: object, value: Value, owner: Value, cls: type, name: str) -> Value:
     """Bind the raw class attribute `raw` (as a value: `value`) to `owner`, an instance of `cls`."""
     kind = type(raw)
@@ -404,7 +426,7 @@ def bind_raw(tr: Tracer, raw: object, value: Value, owner: Value, cls: type, nam
     if kind is property:
         assert isinstance(raw, property)
         if raw.fget is None:
-            tr.graph_break("exception", f"property '{name}' has no getter")
+            throw_descriptor_error(tr, raw, cls, property.__get__)
         assert value.source is not None
         return tr.call(tr.wrap(raw.fget, value.source.member("fget")), [owner], {})
     if kind is staticmethod:
@@ -418,7 +440,7 @@ def bind_raw(tr: Tracer, raw: object, value: Value, owner: Value, cls: type, nam
         return _slot_value(tr, raw, owner, name)
     if kind is functools.cached_property and isinstance(owner, ObjectValue):
         assert isinstance(raw, functools.cached_property) and value.source is not None
-        made = tr.call(tr.wrap(raw.func, value.source.member("func")), [owner], {})
+        made = tr.call(tr.wrap(raw.func, value.source.attr("func")), [owner], {})
         owner.store(tr, raw.attrname or name, made)
         return made
     if isinstance(raw, SLOT_WRAPPERS):

@@ -298,7 +298,7 @@ def raising_what_is_no_exception(x: Tensor, y: Tensor) -> Any:
     return found, y + 1
 
 
-@program
+@program(reason="the real operation words the error")
 def a_tensor_operation_fails(x: Tensor, y: Tensor) -> Any:
     z = x * 2
     try:
@@ -307,7 +307,7 @@ def a_tensor_operation_fails(x: Tensor, y: Tensor) -> Any:
         return type(error).__name__, z
 
 
-@program
+@program(graphs=1, in_all=1, reason="to do")
 def exceptions_with_notes(x: Tensor, y: Tensor) -> Any:
     try:
         error = ValueError("v")
@@ -318,7 +318,7 @@ def exceptions_with_notes(x: Tensor, y: Tensor) -> Any:
         return caught.__notes__, x + 1
 
 
-@program
+@program(reason="exception groups are split natively")
 def exception_groups(x: Tensor, y: Tensor) -> Any:
     z = x + 1
     found = []
@@ -331,7 +331,7 @@ def exception_groups(x: Tensor, y: Tensor) -> Any:
     return found, z * 2
 
 
-@program
+@program(reason="an exception that leaves the frame is raised natively")
 def a_frame_that_raises(x: Tensor, y: Tensor) -> Any:
     z = x + 1
     if z.shape[0] == 3:
@@ -339,7 +339,11 @@ def a_frame_that_raises(x: Tensor, y: Tensor) -> Any:
     return z
 
 
-@program(arguments=lambda: (*tensors(), [1]))
+@program(
+    arguments=lambda: (*tensors(), [1]),
+    in_all=2,
+    reason="an exception that leaves the frame is raised natively",
+)
 def a_frame_that_raises_after_a_mutation(x: Tensor, y: Tensor, rows: list[Any]) -> Any:
     rows.append(x + 1)
     y.add_(1)
@@ -467,7 +471,7 @@ def nullcontext_and_suppress(x: Tensor, y: Tensor) -> Any:
     return found, nothing
 
 
-@program
+@program(graphs=1, in_all=1, reason="to do")
 def an_exit_stack(x: Tensor, y: Tensor) -> Any:
     log: list[Any] = []
     with contextlib.ExitStack() as stack:
@@ -478,7 +482,7 @@ def an_exit_stack(x: Tensor, y: Tensor) -> Any:
     return z, names, log
 
 
-@program
+@program(graphs=1, in_all=1, reason="to do")
 def an_exit_stack_with_an_exception(x: Tensor, y: Tensor) -> Any:
     log: list[Any] = []
     with contextlib.ExitStack() as stack:
@@ -494,7 +498,7 @@ def an_exit_stack_with_an_exception(x: Tensor, y: Tensor) -> Any:
     return log, x + 1
 
 
-@program
+@program(graphs=1, in_all=1, reason="to do")
 def an_exit_stack_by_hand(x: Tensor, y: Tensor) -> Any:
     log: list[Any] = []
     stack = contextlib.ExitStack()
@@ -536,10 +540,9 @@ def redirected_output(x: Tensor, y: Tensor) -> Any:
     return target.getvalue(), z
 
 
-@program
+@program(arguments=lambda: (torch.ones(3, 4, requires_grad=True), torch.ones(4)))
 def torch_contexts_and_user_contexts(x: Tensor, y: Tensor) -> Any:
     log: list[Any] = []
-    x.requires_grad_()
     with Logged(log), torch.no_grad(), noted(log, "n"):
         a = x * 2
     with torch.enable_grad(), contextlib.nullcontext():
@@ -575,7 +578,11 @@ def a_context_decorator(x: Tensor, y: Tensor) -> Any:
 
 @program
 def abstract_context_managers(x: Tensor, y: Tensor) -> Any:
-    return isinstance(Reusable(), contextlib.AbstractContextManager), isinstance(Logged([]), contextlib.AbstractContextManager), x + 1
+    return (
+        isinstance(Reusable(), contextlib.AbstractContextManager),
+        isinstance(Logged([]), contextlib.AbstractContextManager),
+        x + 1,
+    )
 
 
 @program

@@ -116,7 +116,7 @@ def a_keyword_only_argument_that_is_missing(x: Tensor, y: Tensor) -> Any:
     try:
         need(x, c=1)
     except TypeError as error:
-        return str(error), need(x, b=y, c=2)
+        return str(error), need(x + 1, b=y, c=2)
 
 
 @program
@@ -133,7 +133,7 @@ def arguments_evaluated_from_left_to_right(x: Tensor, y: Tensor) -> Any:
     made = take(note("a", x), *note("b", [1]), note("c", y), k=note("d", 2), **note("e", {"z": 3}))
     table = {note("key", "k"): note("value", x)}
     note("owner", table)[note("index", "q")] = note("stored", y)
-    return made, log, table
+    return made, log, table, x + 1
 
 
 @program(arguments=lambda variant: (*tensors(), 2 + variant), in_all=3)
@@ -204,7 +204,7 @@ def nonlocal_across_two_functions(x: Tensor, y: Tensor) -> Any:
 @program
 def a_variable_is_bound_after_the_function_that_reads_it(x: Tensor, y: Tensor) -> Any:
     def read() -> Any:
-        return late
+        return late  # noqa: F821
 
     try:
         read()
@@ -269,11 +269,11 @@ TABLE: dict[str, Any] = {}
 def globals_that_are_written(x: Tensor, y: Tensor) -> Any:
     global COUNT, LAST
     COUNT += 1
-    LAST = x + COUNT * 0
+    LAST = x + 1
     return LAST * 2
 
 
-@program(state=("TABLE",))
+@program(state=("TABLE",), in_all=2)  # the first call finds it empty
 def globals_that_are_containers(x: Tensor, y: Tensor) -> Any:
     TABLE["sum"] = TABLE.get("sum", 0) + y
     TABLE.setdefault("rows", []).clear()
@@ -293,7 +293,7 @@ def a_global_is_made_and_deleted(x: Tensor, y: Tensor) -> Any:
         return kept, str(error)
 
 
-@program(state=("MADE_HERE",))
+@program(state=("MADE_HERE",), graphs=2, in_all=3, peer=2, reason="globals() as a dict")
 def a_global_is_made(x: Tensor, y: Tensor) -> Any:
     global MADE_HERE
     MADE_HERE = [x * 2, y]
@@ -465,7 +465,7 @@ class Box:
         self.__dict__.update(named)
 
 
-@program(arguments=lambda: (*tensors(), Box(a=1, rows=[1, 2, 3], table={"k": 1, "l": 2})))
+@program(in_all=2, arguments=lambda: (*tensors(), Box(a=1, rows=[1, 2, 3], table={"k": 1, "l": 2})))
 def deletion_of_every_target(x: Tensor, y: Tensor, box: Box) -> Any:
     name, other, (third, *rest) = x, y, (1, 2, 3)
     rows = list(range(6))
@@ -477,8 +477,9 @@ def deletion_of_every_target(x: Tensor, y: Tensor, box: Box) -> Any:
     box.rows.append(4)
     del box.rows[:2]
     del box.table["k"]
+    box.table["k"] = len(box.table)
     try:
-        return name
+        return name  # noqa: F821
     except UnboundLocalError as error:
         text = str(error)
     try:
@@ -488,7 +489,10 @@ def deletion_of_every_target(x: Tensor, y: Tensor, box: Box) -> Any:
         return rows, rest, text, str(error)
 
 
-@program(arguments=lambda: (*tensors(), Box(n=1, v=torch.ones(4), rows=[1, [2]], table={"k": torch.ones(4)})))
+@program(
+    in_all=2,
+    arguments=lambda: (*tensors(), Box(n=1, v=torch.ones(4), rows=[1, [2]], table={"k": torch.ones(4)})),
+)
 def augmented_assignment_to_every_target(x: Tensor, y: Tensor, box: Box) -> Any:
     n, text, row, pair, flags = 3, "a", [1], (1,), {1}
     n += 1
@@ -558,7 +562,28 @@ def unpacking_of_every_shape(x: Tensor, y: Tensor) -> Any:
     (k, v), *others = {"a": 1, "b": 2}.items()
     for index, (name, (left, *right)) in enumerate([("n", (1, 2, 3))]):
         found = index, name, left, right
-    return first, middle, last, a, b, c, d, e, start, end, only, p is q, head, tail, one + two, three, k, v, others, found
+    return (
+        first,
+        middle,
+        last,
+        a,
+        b,
+        c,
+        d,
+        e,
+        start,
+        end,
+        only,
+        p is q,
+        head,
+        tail,
+        one + two,
+        three,
+        k,
+        v,
+        others,
+        found,
+    )
 
 
 @program
@@ -677,7 +702,7 @@ def loops_with_else_and_continue(x: Tensor, y: Tensor) -> Any:
     return found, n
 
 
-@program
+@program(reason="globals() as a dict")
 def global_and_local_namespaces(x: Tensor, y: Tensor) -> Any:
     return "Box" in globals(), globals()["COUNT"] == COUNT, x + 1
 

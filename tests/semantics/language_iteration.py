@@ -307,7 +307,7 @@ def an_iterator_is_used_twice(x: Tensor, y: Tensor) -> Any:
     return pairs, list(iterator), [a + b for a, b in zip(rows, rows, strict=False)], next(rows, "end")
 
 
-@program
+@program(graphs=1, in_all=1, reason="to do")
 def iter_with_a_sentinel(x: Tensor, y: Tensor) -> Any:
     stack = [1, 2, 3, 0, 4]
     return list(iter(stack.pop, 0)), stack, x + 1
@@ -325,7 +325,7 @@ def generator_argument(variant: int) -> tuple[Any, ...]:
     return x, y, (x * n for n in range(3)), iter([1, 2, 3]), zip("ab", (1, 2), strict=True)
 
 
-@program(arguments=generator_argument, peer=0, graphs=2, in_all=2)
+@program(arguments=generator_argument, reason="iterators of the caller are advanced natively")
 def iterators_of_the_caller(x: Tensor, y: Tensor, lazy: Any, numbers: Any, pairs: Any) -> Any:
     first = next(lazy, None)
     return first, [n + 1 for n in numbers], list(pairs), x + y
@@ -393,7 +393,7 @@ class Logged:
         return self.swallow
 
 
-@program
+@program(graphs=1, in_all=1, reason="to do")
 def generators_compared_and_asked(x: Tensor, y: Tensor) -> Any:
     a, b = _numbers(2), _numbers(2)
     return a is a, a == b, iter(a) is a, bool(a), hasattr(a, "send"), callable(a), x + 1

@@ -80,7 +80,7 @@ def sequences(x: Tensor, y: Tensor) -> Any:
                 return "no sequence"
 
     values = [[], [x], (1, y), [5, 1], [x, 2, 3, "end"], [[1, 2], 3], (1, 2, 3), "ab", {1: 2}, range(3), b"a"]
-    return [name(value) for value in values]
+    return [name(value) for value in values], x + 1
 
 
 @program
@@ -131,8 +131,21 @@ def classes(x: Tensor, y: Tensor) -> Any:
             case object():
                 return "object"
 
-    values = [Point(0, x), Point(3), Point(y, 1), Custom(1, [x, 2]), Custom(1, 2), Pair(1, y), 3, 2.5, True, "s"]
-    return [name(v) for v in (*values, [1], {"a": 1}, x, int, None) if not isinstance(v, Custom) or v.second != 2]
+    values = [
+        Point(0, x),
+        Point(3),
+        Point("y", 1),
+        Custom(1, [x, 2]),
+        Custom(1, 2),
+        Pair(1, y),
+        3,
+        2.5,
+        True,
+        "s",
+    ]
+    return [
+        name(v) for v in (*values, [1], {"a": 1}, x, int, None) if not isinstance(v, Custom) or v.second != 2
+    ]
 
 
 @program
@@ -167,7 +180,9 @@ def a_match_without_a_case_that_fits(x: Tensor, y: Tensor) -> Any:
     return result
 
 
-@program(arguments=lambda variant: (*tensors(), [{"op": "add"}, {"op": "mul", "by": 3}, ["x"]][variant]), in_all=3)
+@program(
+    arguments=lambda variant: (*tensors(), [{"op": "add"}, {"op": "mul", "by": 3}, ["x"]][variant]), in_all=2
+)
 def matching_an_argument(x: Tensor, y: Tensor, command: Any) -> Any:
     match command:
         case {"op": "add"}:

@@ -79,10 +79,19 @@ def a_dataclass(x: Tensor, y: Tensor) -> Any:
     a, b = Point(x), Point(x=1, y=y, tags=["t"])
     a.tags.append(1)
     a.y += 1
-    return a, b, a.tags is b.tags, Point(1) == Point(1), Point(1) == Point(2), Point(1) != 1, b.shifted(2).x
+    return (
+        a,
+        b,
+        a.tags is b.tags,
+        x + a.y,
+        Point(1) == Point(1),
+        Point(1) == Point(2),
+        Point(1) != 1,
+        b.shifted(2).x,
+    )
 
 
-@program
+@program(graphs=1, in_all=1, reason="to do")
 def a_frozen_dataclass(x: Tensor, y: Tensor) -> Any:
     box = Frozen(x)
     found = []
@@ -92,7 +101,13 @@ def a_frozen_dataclass(x: Tensor, y: Tensor) -> Any:
         except dataclasses.FrozenInstanceError as error:
             found.append((type(error).__name__, str(error)))
     changed = dataclasses.replace(box, b=7)
-    return found, changed.a + changed.b, box.b, hash(Frozen(1)) == hash(Frozen(1)), len({Frozen(1), Frozen(1)})
+    return (
+        found,
+        changed.a + changed.b,
+        box.b,
+        hash(Frozen(1)) == hash(Frozen(1)),
+        len({Frozen(1), Frozen(1)}),
+    )
 
 
 @program
@@ -105,19 +120,19 @@ def a_slotted_dataclass(x: Tensor, y: Tensor) -> Any:
         return box.a + 1, box.b, str(error), Slotted(1) == Slotted(1), Slotted.__slots__
 
 
-@program
+@program(graphs=1, in_all=1, reason="to do")
 def a_strict_dataclass(x: Tensor, y: Tensor) -> Any:
     box = Strict(a=x)
     return box.a + box.b, repr(Strict(a=1)), dataclasses.replace(box, b=1).b, box
 
 
-@program
+@program(graphs=1, in_all=1, reason="to do")
 def dataclasses_in_order(x: Tensor, y: Tensor) -> Any:
     a, b = Ordered(1, "b"), Ordered(2, "a")
     return a < b, a >= b, sorted([b, a])[0].name, max(a, b).name, Ordered(1, "q") == a, x + a.rank
 
 
-@program
+@program(graphs=1, in_all=1, reason="to do")
 def dataclasses_that_derive_fields(x: Tensor, y: Tensor) -> Any:
     a, b = Derived(x), Derived(y, 3.0, kind="other")
     return a.total, b.total, b.kind, hasattr(a, "scale"), repr(Derived(1, 2))
@@ -129,23 +144,29 @@ def dataclasses_that_inherit(x: Tensor, y: Tensor) -> Any:
     return child, isinstance(child, Point), child.shifted(1).x, [f.name for f in dataclasses.fields(child)]
 
 
-@program
+@program(graphs=1, in_all=1, reason="to do")
 def dataclasses_as_data(x: Tensor, y: Tensor) -> Any:
     box = Point(1, 2)
-    return dataclasses.asdict(box), dataclasses.astuple(box), dataclasses.is_dataclass(box), repr(box), x + box.y
+    return (
+        dataclasses.asdict(box),
+        dataclasses.astuple(box),
+        dataclasses.is_dataclass(box),
+        repr(box),
+        x + box.y,
+    )
 
 
-@program
+@program(graphs=1, in_all=1, reason="to do")
 def dataclasses_as_keys(x: Tensor, y: Tensor) -> Any:
     table = {Hashed(1): x, Hashed(2, "c"): y}
     return table[Hashed(1)] + 1, Hashed(2, "c") in table, Hashed(2) in table, len(table)
 
 
-@program(arguments=lambda: (*tensors(), Point(1, 2), Frozen(3)))
+@program(arguments=lambda: (*tensors(), Point(1, 2), Frozen(3)), in_all=2)
 def dataclasses_as_arguments(x: Tensor, y: Tensor, point: Point, frozen: Frozen) -> Any:
     point.x = x
     point.tags.append(len(point.tags) * 0)
-    return point.y * x, dataclasses.replace(frozen, a=y).a, frozen.b, point == Point(1), point.tags[0]
+    return point.y * x, dataclasses.replace(frozen, a=y).a, frozen.b, point == 1, point.tags[0]
 
 
 @program
@@ -183,7 +204,7 @@ class Pair(NamedTuple):
 Triple = collections.namedtuple("Triple", "a b c", defaults=[3])
 
 
-@program
+@program(graphs=2, in_all=2, reason="to do")
 def named_tuples_and_their_methods(x: Tensor, y: Tensor) -> Any:
     pair, triple = Pair(x), Triple(1, b=y)
     left, right = pair
@@ -271,7 +292,7 @@ class Planet(enum.Enum):
         return self.mass / self.radius**2
 
 
-@program
+@program(graphs=1, in_all=1, reason="to do")
 def enums_of_every_kind(x: Tensor, y: Tensor) -> Any:
     red = Color.RED
     return (
@@ -300,7 +321,7 @@ def enums_of_every_kind(x: Tensor, y: Tensor) -> Any:
     )
 
 
-@program
+@program(graphs=1, in_all=1, reason="to do")
 def flags(x: Tensor, y: Tensor) -> Any:
     both = Perm.R | Perm.W
     return (
@@ -324,7 +345,7 @@ def enums_as_arguments(x: Tensor, y: Tensor, color: Color) -> Any:
     return x * color.value, {Color.GREEN: "g"}[color]
 
 
-@program
+@program(graphs=1, in_all=1, reason="to do")
 def a_value_that_is_in_no_enum(x: Tensor, y: Tensor) -> Any:
     z = x + 1
     try:
@@ -337,7 +358,7 @@ def a_value_that_is_in_no_enum(x: Tensor, y: Tensor) -> Any:
 # -- classes defined in the frame --------------------------------------------------------------------------
 
 
-@program
+@program(graphs=1, in_all=2, reason="to do")
 def a_class_in_the_frame(x: Tensor, y: Tensor) -> Any:
     class Scaler:
         """Scales."""
@@ -354,7 +375,7 @@ def a_class_in_the_frame(x: Tensor, y: Tensor) -> Any:
     return box.run(), Scaler.__name__, Scaler.__doc__, isinstance(box, Scaler), Scaler.factor
 
 
-@program
+@program(graphs=1, in_all=3, reason="to do")
 def a_class_in_the_frame_with_closures_and_super(x: Tensor, y: Tensor) -> Any:
     scale = 3
 
@@ -370,7 +391,7 @@ def a_class_in_the_frame_with_closures_and_super(x: Tensor, y: Tensor) -> Any:
     return Derived_().run(x), Derived_.__mro__[1] is Base_
 
 
-@program
+@program(graphs=1, in_all=3, reason="to do")
 def a_class_in_the_frame_over_one_outside(x: Tensor, y: Tensor) -> Any:
     class Shifted(Point):
         def shifted(self, by: Any) -> Any:
@@ -379,13 +400,13 @@ def a_class_in_the_frame_over_one_outside(x: Tensor, y: Tensor) -> Any:
     return Shifted(x).shifted(1).x, isinstance(Shifted(1), Point), Shifted(2) == Shifted(2)
 
 
-@program
+@program(graphs=1, in_all=6, reason="to do")
 def a_class_made_by_type(x: Tensor, y: Tensor) -> Any:
     made = type("Made", (), {"factor": 2, "run": lambda self, v: v * self.factor})
     return made().run(x), made.__name__
 
 
-@program
+@program(graphs=1, in_all=1, reason="to do")
 def a_dataclass_in_the_frame(x: Tensor, y: Tensor) -> Any:
     @dataclasses.dataclass
     class Local:
@@ -395,14 +416,14 @@ def a_dataclass_in_the_frame(x: Tensor, y: Tensor) -> Any:
     return Local(x).a * Local(y).b, Local(1) == Local(1), repr(Local(1))
 
 
-@program
+@program(graphs=1, in_all=6, reason="to do")
 def a_named_tuple_made_in_the_frame(x: Tensor, y: Tensor) -> Any:
     Local = collections.namedtuple("Local", "a b")  # noqa: PYI024
     box = Local(x, b=2)
     return box.a * box.b, box._fields, len(box)
 
 
-@program
+@program(graphs=1, in_all=1, reason="to do")
 def an_exception_class_in_the_frame(x: Tensor, y: Tensor) -> Any:
     class Stop(Exception):
         pass
@@ -424,4 +445,4 @@ def a_simple_namespace(x: Tensor, y: Tensor) -> Any:
     space.b = y
     space.n += 1
     del space.a
-    return space.b * space.n, hasattr(space, "a"), space == types.SimpleNamespace(n=2, b=space.b), vars(space).keys()
+    return space.b * space.n, hasattr(space, "a"), vars(space).keys()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
+from framehook.guards.guard import Check
+from framehook.trace.classes import is_mutable_class
 from framehook.values.base import ConstantValue, ObservedException, to_constant
+from framehook.values.classes import ClassValue
 from framehook.values.mappings import DictValue, SetValue, hash_key
 from framehook.values.objects import MISSING, ObjectValue
 from framehook.values.sequences import ListValue, SequenceValue, TupleValue, drain
+from framehook.values.wording import type_name
 
 
 def _build_tuple(tr: Any, frame: Any, inst: Any) -> None:
@@ -73,6 +78,18 @@ def _iterator(tr: Any, value: Any) -> Any:
         tr.graph_break("exception", f"{value.describe()} is not iterable")
 
 
+def _unpacked(tr: Any, value: Any) -> Any:
+    """The iterator over what is unpacked."""
+    cls = value.python_type()
+    if (
+        not isinstance(value, ObjectValue)
+        and not hasattr(cls, "__iter__")
+        and not hasattr(cls, "__getitem__")
+    ):
+        tr.throw(TypeError, f"cannot unpack non-iterable {type_name(cls)} object")
+    return _iterator(tr, value)
+
+
 def check_mapping(tr: Any, value: Any) -> None:
     """Break at what `**` does not take: the native instruction words the TypeError."""
     value = value.realize(tr)
@@ -126,7 +143,7 @@ def unpack(tr: Any, value: Any, count: int) -> list[Any]:
     if isinstance(value, SequenceValue):
         items = drain(tr, value)
     else:
-        iterator = _iterator(tr, value)
+        iterator = _unpacked(tr, value)
         items = []
         while len(items) <= count and (item := iterator.next(tr)) is not None:
             items.append(item)
@@ -139,7 +156,8 @@ def unpack(tr: Any, value: Any, count: int) -> list[Any]:
 
 def _unpack_ex(tr: Any, frame: Any, inst: Any) -> None:
     before, after = inst.arg & 0xFF, inst.arg >> 8
-    items = spread(tr, frame.pop())
+    value = frame.pop().realize(tr)
+    items = drain(tr, value if isinstance(value, SequenceValue) else _unpacked(tr, value))
     if len(items) < before + after:
         tr.throw(
             ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(items)})"
@@ -153,25 +171,49 @@ def _get_len(tr: Any, frame: Any, inst: Any) -> None:
     frame.push(ConstantValue(frame.stack[-1].realize(tr).length(tr)))
 
 
-def _match_sequence(tr: Any, frame: Any, inst: Any) -> None:
-    subject = frame.stack[-1].realize(tr)
-    if not isinstance(subject, (ListValue, TupleValue, DictValue, SetValue, ConstantValue)):
-        tr.graph_break("opcode", f"matching {subject.describe()} against a sequence pattern")
-    frame.push(ConstantValue(isinstance(subject, (ListValue, TupleValue))))
+_SEQUENCE, _MAPPING, _MATCH_SELF = 1 << 5, 1 << 6, 1 << 22  # Py_TPFLAGS_..., all of them inherited
 
 
-def _match_mapping(tr: Any, frame: Any, inst: Any) -> None:
-    subject = frame.stack[-1].realize(tr)
-    if not isinstance(subject, (ListValue, TupleValue, DictValue, SetValue, ConstantValue)):
-        tr.graph_break("opcode", f"matching {subject.describe()} against a mapping pattern")
-    frame.push(ConstantValue(isinstance(subject, DictValue)))
+def _has_flag(cls: type, flag: int) -> bool:
+    return bool(cls.__flags__ & flag)
+
+
+def _lacks_flag(cls: type, flag: int) -> bool:
+    return not cls.__flags__ & flag
+
+
+def _match_flag(flag: int) -> Any:
+    """Whether the class of the subject is a sequence, or a mapping, to patterns."""
+
+    def handler(tr: Any, frame: Any, inst: Any) -> None:
+        subject = frame.stack[-1].realize(tr)
+        cls = subject.python_type()
+        answer = _has_flag(cls, flag)
+        if (
+            isinstance(subject, ObjectValue)
+            and is_mutable_class(cls)
+            and not issubclass(cls, (list, tuple, dict))
+        ):
+            # It comes with being registered with an abstract class.
+            check = _has_flag if answer else _lacks_flag
+            tr.guard(None, Check.PREDICATE, (functools.partial(check, flag=flag), (tr.absolute(cls, None),)))
+        frame.push(ConstantValue(answer))
+
+    return handler
 
 
 def _match_keys(tr: Any, frame: Any, inst: Any) -> None:
-    keys, subject = frame.stack[-1], frame.stack[-2].realize(tr)
+    keys, subject = drain(tr, frame.stack[-1]), frame.stack[-2].realize(tr)
+    if len({hash_key(tr, key) for key in keys}) < len(keys):
+        tr.graph_break("exception", "a mapping pattern checks a key twice")
     found = []
-    for key in drain(tr, keys):
-        value = subject.lookup(tr, key)
+    for key in keys:
+        if isinstance(subject, DictValue):
+            value = subject.lookup(tr, key)
+        else:
+            absent = ObjectValue(object, None)
+            value = tr.call(subject.get_attr(tr, "get"), [key, absent], {}).realize(tr)
+            value = None if value is absent else value
         if value is None:
             frame.push(ConstantValue(None))
             return
@@ -180,27 +222,53 @@ def _match_keys(tr: Any, frame: Any, inst: Any) -> None:
 
 
 def _match_class(tr: Any, frame: Any, inst: Any) -> None:
+    """Class patterns (CPython: match_class in ceval.c)."""
     names, cls, subject = frame.pop(), frame.pop().realize(tr), frame.pop()
-    known, keyword_names = to_constant(tr, names)
-    is_instance = tr.truth(tr.call(tr.constant_object(isinstance), [subject, cls], {}))
-    if not is_instance:
+    _, keyword_names = to_constant(tr, names)
+    if not isinstance(cls, ClassValue):
+        tr.throw(TypeError, "called match pattern must be a class")
+    if not tr.truth(tr.call(tr.constant_object(isinstance), [subject, cls], {})):
         frame.push(ConstantValue(None))
         return
-    if inst.arg or not known:
-        own = getattr(cls.fn, "__match_args__", None)
-        if own is None and cls.fn in (int, float, str, bytes, bool, list, tuple, dict, set, frozenset):
-            if inst.arg == 1 and not keyword_names:
-                frame.push(TupleValue([subject]))
-                return
-        if not isinstance(own, tuple) or len(own) < inst.arg:
-            tr.graph_break("opcode", "a class pattern with positional parts is not traced")
-        tr.class_attr(cls.fn, "__match_args__")
-        assert own is not None
-        attributes = [*own[: inst.arg], *keyword_names]
-    else:
-        attributes = list(keyword_names)
     subject = subject.realize(tr)
-    frame.push(TupleValue([subject.get_attr(tr, name) for name in attributes]))
+    attributes, found = list(keyword_names), []
+    if inst.arg:
+        own = _match_args(tr, cls)
+        is_itself = own is None and _has_flag(cls.fn, _MATCH_SELF)
+        allowed = 1 if is_itself else len(own or ())
+        if allowed < inst.arg:
+            places = f"{allowed} positional sub-pattern{'' if allowed == 1 else 's'}"
+            tr.throw(TypeError, f"{type_name(cls.fn)}() accepts {places} ({inst.arg} given)")
+        if is_itself:
+            found.append(subject)
+        else:
+            attributes = [*(own or ())[: inst.arg], *attributes]
+    for number, name in enumerate(attributes):
+        if name in attributes[:number]:
+            words = f"{type_name(cls.fn)}() got multiple sub-patterns for attribute {name!r}"
+            tr.throw(TypeError, words)
+        try:
+            found.append(subject.get_attr(tr, name))
+        except ObservedException as observed:
+            if not issubclass(observed.value.python_type(), AttributeError):
+                raise
+            frame.push(ConstantValue(None))
+            return
+    frame.push(TupleValue(found))
+
+
+def _match_args(tr: Any, cls: ClassValue) -> tuple[str, ...] | None:
+    """`__match_args__` of a class, None without one."""
+    try:
+        value = cls.get_attr(tr, "__match_args__").realize(tr)
+    except ObservedException as observed:
+        if issubclass(observed.value.python_type(), AttributeError):
+            return None
+        raise
+    known, own = to_constant(tr, value)
+    if not known or type(own) is not tuple or not all(type(name) is str for name in own):
+        tr.graph_break("exception", f"__match_args__ of {cls.describe()} are no names")
+    return own  # type: ignore[no-any-return]
 
 
 HANDLERS = {
@@ -219,8 +287,8 @@ HANDLERS = {
     "UNPACK_SEQUENCE": _unpack_sequence,
     "UNPACK_EX": _unpack_ex,
     "GET_LEN": _get_len,
-    "MATCH_SEQUENCE": _match_sequence,
-    "MATCH_MAPPING": _match_mapping,
+    "MATCH_SEQUENCE": _match_flag(_SEQUENCE),
+    "MATCH_MAPPING": _match_flag(_MAPPING),
     "MATCH_KEYS": _match_keys,
     "MATCH_CLASS": _match_class,
 }
