@@ -30,6 +30,10 @@ class Config:
     max_entries_per_handle: int = 256
     #: At a limit, an entry without a hit in so many lookups may be replaced.
     evict_after: int = 1000
+    #: Operations that one graph may have; a frame that needs more stays eager.
+    max_trace_ops: int = 50_000
+    #: Seconds that tracing one frame may take; a frame that needs longer stays eager.
+    max_trace_seconds: float = 120.0
     #: Raise errors of framehook itself instead of running the frame eagerly.
     raise_internal_errors: bool = False
     #: Topics to log, separated by commas; see `set_logs`.
@@ -42,11 +46,11 @@ class Config:
                 f"framehook.config has no field {name!r}; it has {', '.join(sorted(_KINDS))}"
             )
         # bool is an int, but `config.evict_after = True` is a slip.
-        if type(value) is not kind:
+        if type(value) is not kind and not (kind is float and type(value) is int):
             raise TypeError(f"framehook.config.{name} is of type {kind.__name__}, not {type(value).__name__}")
-        if kind is int and isinstance(value, int) and value < 0:
+        if isinstance(value, int | float) and not value >= 0:
             raise ValueError(f"framehook.config.{name} cannot be negative, got {value}")
-        object.__setattr__(self, name, value)
+        object.__setattr__(self, name, kind(value))
 
     @contextlib.contextmanager
     def patch(self, **changes: Any) -> Iterator[Config]:
@@ -80,7 +84,7 @@ class Config:
 _KINDS: dict[str, type] = {field.name: type(field.default) for field in dataclasses.fields(Config)}
 
 
-def _parse(name: str, kind: type, text: str) -> bool | int | str:
+def _parse(name: str, kind: type, text: str) -> bool | int | float | str:
     variable = f"FRAMEHOOK_{name.upper()}"
     if kind is bool:
         if text.lower() not in _TRUE | _FALSE:
@@ -91,6 +95,11 @@ def _parse(name: str, kind: type, text: str) -> bool | int | str:
             return int(text)
         except ValueError:
             raise ValueError(f"{variable} is a whole number, not {text!r}") from None
+    if kind is float:
+        try:
+            return float(text)
+        except ValueError:
+            raise ValueError(f"{variable} is a number, not {text!r}") from None
     return text
 
 
@@ -112,6 +121,8 @@ class CompileOptions:
     max_entries_per_code: int = dataclasses.field(default_factory=lambda: config.max_entries_per_code)
     max_entries_per_handle: int = dataclasses.field(default_factory=lambda: config.max_entries_per_handle)
     evict_after: int = dataclasses.field(default_factory=lambda: config.evict_after)
+    max_trace_ops: int = dataclasses.field(default_factory=lambda: config.max_trace_ops)
+    max_trace_seconds: float = dataclasses.field(default_factory=lambda: config.max_trace_seconds)
 
     def __post_init__(self) -> None:
         _check("fullgraph", self.fullgraph, bool)

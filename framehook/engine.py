@@ -168,12 +168,14 @@ def _capture(
     handle: Handle, record: _C.FrameRecord, clock: _Clock, stop: trace.Stop | None
 ) -> tuple[trace.Capture, codegen.Plan | None]:
     """Trace the frame, at most up to `stop`, and plan its code; None when it is not worth it."""
+    budget = trace.Budget(handle.options.max_trace_ops, handle.options.max_trace_seconds)
     while True:
         capture = clock.time(
             "trace",
             lambda: trace.trace_frame(
                 record,
                 handle.options,
+                budget,
                 stop,  # noqa: B023
                 functools.partial(policy.may_break, handle),
                 handle.loops_left,

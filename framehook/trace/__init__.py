@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from framehook.trace.budget import Budget
 from framehook.trace.capture import Capture, GraphBreak, Unsupported
 from framehook.trace.session import Stop, stop_at_once, trace_frame
 
-__all__ = ["Capture", "GraphBreak", "Stop", "Unsupported", "stop_at_once", "trace_frame"]
+__all__ = ["Budget", "Capture", "GraphBreak", "Stop", "Unsupported", "stop_at_once", "trace_frame"]

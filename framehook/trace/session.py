@@ -13,6 +13,7 @@ from framehook import _C, torch_compat
 from framehook.bytecode.decode import decode
 from framehook.bytecode.liveness import sees_its_frame
 from framehook.bytecode.resume import entry_index, is_resume_code
+from framehook.trace.budget import Budget, OverBudget
 from framehook.trace.capture import Capture, GraphBreak, Unsupported
 from framehook.trace.frame import Frame, StopHere
 from framehook.trace.places import innermost
@@ -42,6 +43,7 @@ def stop_at_once(record: Any, reason: str) -> Stop:
 def trace_frame(
     record: Any,
     options: Any,
+    budget: Budget,
     stop: Stop | None = None,
     may_break: Callable[[CodeType], bool] = lambda code: True,
     loops_left: dict[Any, int] | None = None,
@@ -51,15 +53,16 @@ def trace_frame(
     Args:
         record: what `_C` hands over on a miss: code, slots, globals, builtins, closure.
         options: the handle's `CompileOptions`.
+        budget: what the frame may cost, earlier attempts included.
         stop: set when an earlier trace came too far.
         may_break: says of an inlined function's code whether the graph may break inside of it.
         loops_left: where the handle's loops were left, for code generation to look up and to fill.
 
     Raises:
-        Unsupported: when nothing can be captured.
+        Unsupported: when nothing can be captured, or only at too high a cost.
     """
     with _room_to_recurse():
-        return _trace(record, options, stop, may_break, {} if loops_left is None else loops_left)
+        return _trace(record, options, budget, stop, may_break, {} if loops_left is None else loops_left)
 
 
 @contextlib.contextmanager
@@ -76,6 +79,7 @@ def _room_to_recurse() -> Iterator[None]:
 def _trace(
     record: Any,
     options: Any,
+    budget: Budget,
     stop: Stop | None,
     may_break: Callable[[CodeType], bool],
     loops_left: dict[Any, int],
@@ -84,7 +88,7 @@ def _trace(
     snapshot = _C.StateSnapshot()
     for _ in range(_MAX_RESTARTS):
         with torch_compat.trace_session() as entry_state:
-            tracer = SymbolicTracer(record, options, snapshot, entry_state)
+            tracer = SymbolicTracer(record, options, snapshot, entry_state, budget)
             tracer.may_break = may_break
             tracer.loops_left = loops_left
             outcome: Capture | Stop | None = None
@@ -116,7 +120,7 @@ def _run(tracer: SymbolicTracer, stop: Stop | None) -> Capture | Stop:
         return Stop(step, _describe(tracer, reason))
     except BreakGraph as broken:
         described = _describe(tracer, broken)
-        if not broken.step or (broken.kind == "limit" and len(described.frames) == 1):
+        if not broken.step or isinstance(broken, OverBudget):
             raise Unsupported(described) from None
         return Stop(broken.step, described)
     except StopHere as here:

@@ -38,6 +38,7 @@ from framehook.trace import (
     rules,
     torch_rules,
 )
+from framehook.trace.budget import Budget
 from framehook.trace.classes import ClassLookup, construct
 from framehook.trace.frame import Frame, PreviousException, RaisedAt, StopHere, TracebackValue
 from framehook.trace.graph import GraphBuilder
@@ -74,8 +75,8 @@ rules.rule(copy.deepcopy)(copying.deepcopy)
 for _target, _rule in library_rules.TABLE.items():
     rules.rule(_target)(_rule)
 
-#: Instructions after which a trace gives up.
-MAX_INSTRUCTIONS = 2_000_000
+#: Instructions between two looks at the budget.
+_STEPS_BETWEEN_CHECKS = 1_000
 #: Depth of inlined calls after which a call is left native.
 MAX_DEPTH = 120
 
@@ -90,9 +91,15 @@ class SymbolicTracer:
     """One trace of one frame.  Implements the protocol `values.base.Tracer`."""
 
     def __init__(
-        self, record: Any, options: Any, state_snapshot: Any, entry_state: torch_compat.TorchState
+        self,
+        record: Any,
+        options: Any,
+        state_snapshot: Any,
+        entry_state: torch_compat.TorchState,
+        budget: Budget,
     ) -> None:
         self.record = record
+        self.budget = budget
         self.options = options
         self.guards = GuardSet()
         self.builder = GraphBuilder()
@@ -257,9 +264,9 @@ class SymbolicTracer:
                         raise
                 if frame.yielded is not None:
                     return frame.yielded
-                if self.steps - last_check > 10_000:
+                if self.steps - last_check > _STEPS_BETWEEN_CHECKS:
                     last_check = self.steps
-                    self.check_instructions()
+                    self.budget.check(step, self.builder.operations)
             return frame.result
         except BreakGraph as stop:
             if stop.frames is None:
@@ -282,11 +289,6 @@ class SymbolicTracer:
         """Note when a value was made that cannot be rebuilt once it is in use (a generator, `chain`)."""
         self.births[id(value)] = (value, self.frame.step)
         return value
-
-    def check_instructions(self) -> None:
-        """Give up on frames that run for too long."""
-        if self.steps > MAX_INSTRUCTIONS:
-            self.graph_break("limit", f"more than {MAX_INSTRUCTIONS} instructions in one trace")
 
     def unwind(self, frame: Frame, raised: Value) -> bool:
         """Continue at the handler of an exception; False when the frame has none there."""
@@ -454,6 +456,7 @@ class SymbolicTracer:
         self, target: Any, args: Sequence[Value], kwargs: dict[str, Value], *, method: bool = False
     ) -> Value:
         """See the protocol."""
+        self.budget.check(self.steps, self.builder.operations + 1)
         return self.builder.call(self, target, args, kwargs, method)
 
     def mutated(self, value: Value) -> None:
