@@ -21,6 +21,7 @@ import torch
 from framehook import _C, backends, codegen, events, policy, torch_compat, trace
 from framehook.backends import results
 from framehook.backends.foreign import ForeignCompiler
+from framehook.break_kinds import KINDS
 from framehook.bytecode.resume import waits_for_callee
 from framehook.config import config
 from framehook.errors import BackendError, CodeLocation, GraphBreakError
@@ -356,19 +357,19 @@ def _report_break(handle: Handle, state: CodeState, clock: _Clock, graph_break: 
     Raises:
         GraphBreakError: with `fullgraph=True`.
     """
-    reason, hint = graph_break.reason, graph_break.hint
-    if handle.options.fullgraph and graph_break.kind == "raises":
+    reason, kind = graph_break.reason, graph_break.kind
+    hint = graph_break.hint or KINDS[kind].hint
+    if handle.options.fullgraph and kind == "raises":
         # No break of ours: the call ends with the user's own exception.
         _end(handle, state, clock, "eager", reason)
         return False
-    if graph_break.kind == "class_body":
+    if kind == "class_body":
         policy.note_class_body(handle, state)
     stack = tuple(CodeLocation.of(code, offset) for code, offset in graph_break.frames)
-    places = tuple((place.filename, place.line, place.function) for place in stack)
-    events.emit(events.GraphBreak(handle.serial, *state.place, reason, hint, places))
+    events.emit(events.GraphBreak(handle.serial, *state.place, reason, hint, stack, kind))
     if handle.options.fullgraph:
         _end(handle, state, clock, "error", reason)
-        raise GraphBreakError(reason, kind=graph_break.kind, stack=stack, hint=hint) from None
+        raise GraphBreakError(reason, kind=kind, stack=stack, hint=hint) from None
     return True
 
 

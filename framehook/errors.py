@@ -71,9 +71,9 @@ class GraphBreakError(FramehookError):
 
     Attributes:
         reason: what cannot be captured, in one sentence.
-        kind: a short stable word for programs, such as "data_dependent_branch".
+        kind: a short stable word for programs, such as "data_dependent"; docs/graph-breaks.md lists them.
         stack: the call stack of inlined functions, outermost first; the last is the place of the break.
-        hint: what to write instead, or empty.
+        hint: what to write instead.
     """
 
     def __init__(self, reason: str, *, kind: str, stack: Sequence[CodeLocation] = (), hint: str = "") -> None:

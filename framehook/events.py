@@ -10,7 +10,10 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+if TYPE_CHECKING:
+    from framehook.errors import CodeLocation
 
 _log = logging.getLogger("framehook.events")
 
@@ -80,12 +83,19 @@ class Recompile(Event):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GraphBreak(Event):
-    """A point that could not go into the graph; `stack` is (filename, line, function), outermost first."""
+    """A point that could not go into the graph.
+
+    Attributes:
+        reason, hint: what cannot be captured, and what to write instead.
+        stack: the call stack of inlined functions, outermost first; the last is the place of the break.
+        break_kind: the stable word for breaks of this kind, as docs/graph-breaks.md lists them.
+    """
 
     kind: ClassVar[str] = "graph_break"
     reason: str
-    hint: str = ""
-    stack: tuple[tuple[str, int, str], ...] = ()
+    hint: str
+    stack: tuple[CodeLocation, ...]
+    break_kind: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -210,8 +210,8 @@ def _on_recompile(record: events.Recompile) -> None:
 
 
 def _on_graph_break(record: events.GraphBreak) -> None:
-    where = f" ({record.stack[-1][0]}:{record.stack[-1][1]})" if record.stack else ""
-    _entry(record).graph_breaks.append(record.reason + where)
+    place = record.stack[-1]
+    _entry(record).graph_breaks.append(f"{record.reason} ({place.filename}:{place.line})")
 
 
 def _on_give_up(record: events.GiveUp) -> None:

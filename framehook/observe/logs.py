@@ -51,9 +51,12 @@ def _where(record: events.Event) -> str:
 
 
 def _on_graph_break(record: events.GraphBreak) -> None:
-    place = f"{record.stack[-1][0]}:{record.stack[-1][1]}" if record.stack else record.filename
-    hint = f"; hint: {record.hint}" if record.hint else ""
-    _loggers["graph_breaks"].info("%s breaks at %s: %s%s", _where(record), place, record.reason, hint)
+    place = record.stack[-1]
+    _loggers["graph_breaks"].info(
+        "%s breaks at %s:%d (%s): %s; hint: %s\n%s",
+        _where(record), place.filename, place.line, record.break_kind, record.reason, record.hint,
+        "\n".join(each.format() for each in record.stack),
+    )  # fmt: skip
 
 
 def _on_recompile(record: events.Recompile) -> None:

@@ -56,7 +56,7 @@ def test_graph_break_has_reason_and_place() -> None:
     off()
     assert len(seen) == 1
     assert "on purpose" in seen[0].reason
-    filename, line, function = seen[0].stack[-1]
+    filename, line, function = seen[0].stack[-1][:3]
     assert filename == __file__
     assert line == broken.__code__.co_firstlineno + 2
     assert "broken" in function
