@@ -8,8 +8,15 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from framehook.codegen.emitter import Emitter, NotRebuildable, has_plain_setattr, store_attribute
+from framehook.codegen.emitter import (
+    Emitter,
+    NotRebuildable,
+    check_keys,
+    has_plain_setattr,
+    store_attribute,
+)
 from framehook.source import GlobalsSource
+from framehook.trace.classes import ClassStores
 from framehook.values.base import ConstantValue, LazyValue, Value
 from framehook.values.functions import CellValue, FunctionValue, GlobalsView
 from framehook.values.mappings import DictValue, SetValue
@@ -47,6 +54,7 @@ def _is_original(value: DictValue, key: Any, item: Value) -> bool:
 def _dict(e: Emitter, value: DictValue) -> None:
     assert value.original_keys is not None
     owner = _owner(e, value)
+    check_keys(value, value.items)
     cls: Any = value.cls
     kept = [key for key in value.original_keys if key in value.items]
     if list(value.items)[: len(kept)] == kept:
@@ -67,6 +75,7 @@ def _dict(e: Emitter, value: DictValue) -> None:
 
 
 def _set(e: Emitter, value: SetValue) -> None:
+    check_keys(value, value.elements)
     owner = _owner(e, value)
     e.call(set.clear, owner)
     e.builder.pop_top()
@@ -136,6 +145,16 @@ def _function(e: Emitter, value: FunctionValue) -> None:
             e.builder.store_attr(name)
 
 
+def _class(e: Emitter, stores: ClassStores) -> None:
+    owner = functools.partial(e.emit_source, stores.source)
+    for name, item in stores.values.items():
+        if item is None:
+            e.call(type.__delattr__, owner, e.const(name))
+        else:
+            e.call(type.__setattr__, owner, e.const(name), functools.partial(e.emit, item))
+        e.builder.pop_top()
+
+
 def _globals(e: Emitter, view: GlobalsView) -> None:
     is_own = isinstance(view.source, GlobalsSource)
 
@@ -163,5 +182,6 @@ _REPLAYERS: dict[type, Callable[[Emitter, Any], None]] = {
     ObjectValue: _object,
     CellValue: _cell,
     FunctionValue: _function,
+    ClassStores: _class,
     GlobalsView: _globals,
 }

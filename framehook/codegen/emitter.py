@@ -11,15 +11,17 @@ import collections
 import functools
 import itertools
 import operator
+import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from framehook.bytecode.assemble import CodeBuilder
+from framehook.codegen.purity import is_pure_method
 from framehook.source import LocalSource, ObjectSource, Source
 from framehook.trace.capture import Capture
 from framehook.values.base import ConstantValue, LazyValue, MethodOfConstant, Value, is_constant
-from framehook.values.classes import CallableValue, ClassValue, SuperMethod, UnionValue
+from framehook.values.classes import CallableValue, ClassDictValue, ClassValue, SuperMethod, UnionValue
 from framehook.values.deques import DequeIterator, DequeValue
 from framehook.values.functions import (
     BoundMethodValue,
@@ -29,9 +31,9 @@ from framehook.values.functions import (
     NestedFunctionValue,
 )
 from framehook.values.getters import GetterValue
-from framehook.values.iterators import ComposedIterator, ConstantIterator, ListedIterator
-from framehook.values.mappings import DictIterator, DictValue, DictView, SetValue
-from framehook.values.numbers import DeferredNumber, is_deferred
+from framehook.values.iterators import CallIterator, ComposedIterator, ConstantIterator, ListedIterator
+from framehook.values.mappings import DictIterator, DictValue, DictView, SetValue, own_keys
+from framehook.values.numbers import DeferredNumber, IdentityNumber, is_deferred
 from framehook.values.objects import (
     ExceptionValue,
     InstanceDictSnapshot,
@@ -267,7 +269,17 @@ def _dict(e: Emitter, value: DictValue) -> None:
     e.builder.pop_top()
 
 
+def check_keys(value: Value, keys: Iterable[Any]) -> None:
+    """The container is filled natively: methods of its keys run again, so nobody may notice that they do."""
+    for known in keys:
+        for key in own_keys(known):
+            cls = key.value.python_type()
+            if not all(is_pure_method(cls, name) for name in ("__hash__", "__eq__")):
+                raise NotRebuildable(f"{key.value.describe()} is hashed by code that may have effects", value)
+
+
 def _plain_dict(e: Emitter, value: DictValue) -> None:
+    check_keys(value, value.items)
     rows = list(value.items.values())
     first = rows[: _PIECE // 2]
     for key, item in first:
@@ -289,6 +301,7 @@ def _view(e: Emitter, value: DictView) -> None:
 
 
 def _set(e: Emitter, value: SetValue) -> None:
+    check_keys(value, value.elements)
     e.call(value.cls, lambda: e.emit_items(list(value.elements.values())))
 
 
@@ -364,6 +377,11 @@ def _function_get(e: Emitter, value: FunctionGet) -> None:
 
 def _callable(e: Emitter, value: CallableValue) -> None:
     e.builder.load_const(value.fn)
+
+
+def _class_dict(e: Emitter, value: ClassDictValue) -> None:
+    e.emit(value.owner)
+    e.builder.load_attr("__dict__")
 
 
 def _instance_dict(e: Emitter, value: InstanceDictValue | InstanceDictSnapshot | FunctionDict) -> None:
@@ -566,6 +584,12 @@ def _composed_iterator(e: Emitter, value: ComposedIterator) -> None:
     e.call_values(value.cls, *value.parts)
 
 
+def _call_iterator(e: Emitter, value: CallIterator) -> None:
+    if value.is_done:
+        raise NotRebuildable("an iterator over calls that has come to its end cannot be rebuilt", value)
+    e.call_values(iter, value.fn, value.sentinel)
+
+
 def _deque(e: Emitter, value: DequeValue) -> None:
     if not e.is_cyclic(value):
         e.call(collections.deque, lambda: e.emit_items(value.items), e.const(value.maxlen))
@@ -592,6 +616,13 @@ def _getter(e: Emitter, value: GetterValue) -> None:
     e.builder.call_function_ex(has_kwargs=True)
 
 
+def _identity_number(e: Emitter, value: IdentityNumber) -> None:
+    if value.owner is None:
+        e.call(threading.get_ident)
+    else:
+        e.call_values(id, value.owner)
+
+
 def _union(e: Emitter, value: UnionValue) -> None:
     e.call_values(operator.or_, *value.parts)
 
@@ -615,6 +646,7 @@ EMITTERS: dict[type, Callable[[Emitter, Any], None]] = {
     InstanceDictValue: _instance_dict,
     InstanceDictSnapshot: _instance_dict,
     FunctionDict: _instance_dict,
+    ClassDictValue: _class_dict,
     TensorValue: _tensor,
     ObjectValue: _object,
     ExceptionValue: _exception,
@@ -623,10 +655,12 @@ EMITTERS: dict[type, Callable[[Emitter, Any], None]] = {
     DictIterator: _dict_iterator,
     ListedIterator: _listed_iterator,
     ComposedIterator: _composed_iterator,
+    CallIterator: _call_iterator,
     DequeValue: _deque,
     DequeIterator: _deque_iterator,
     GetterValue: _getter,
     UnionValue: _union,
+    IdentityNumber: _identity_number,
 }
 
 #: Values that can be made empty and be filled once others refer to them.

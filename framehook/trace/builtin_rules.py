@@ -35,7 +35,7 @@ from framehook.values.functions import (
     FunctionValue,
     GeneratorValue,
 )
-from framehook.values.iterators import MAKERS, ConstantIterator, ListedIterator, make_chain_of
+from framehook.values.iterators import MAKERS, CallIterator, ConstantIterator, ListedIterator, make_chain_of
 from framehook.values.mappings import DictValue, SetValue, hash_key
 from framehook.values.numbers import is_deferred
 from framehook.values.objects import MISSING, ExceptionValue, ObjectValue, hides_class
@@ -44,6 +44,7 @@ from framehook.values.sequences import (
     SequenceValue,
     SliceValue,
     TupleValue,
+    as_index,
     drain,
     sort_values,
 )
@@ -105,15 +106,62 @@ def _is_instance(tr: Any, value: Value, cls: type) -> bool:
         return _is_subclass(tr, own, cls)
     if meta is _PROTOCOL_META:
         if cls not in own.__mro__ and is_mutable_class(own):
-            tr.graph_break("call", f"isinstance() of {value.describe()} and a protocol ({cls.__qualname__})")
+            return _has_protocol(tr, value, own, cls)
         return _is_subclass(tr, own, cls)
     if _is_torch_meta(cls):
         return issubclass(own, cls)
     real = getattr(value, "obj", None)
     if real is not None and meta.__module__ in ("typing", "enum"):
         return isinstance(real, cls)
-    tr.graph_break("call", f"isinstance() of a class with its own __instancecheck__ ({cls.__qualname__})")
-    raise AssertionError
+    return _ask_metaclass(tr, cls, "__instancecheck__", value)
+
+
+def _ask_metaclass(tr: Any, cls: type, name: str, asked: Value) -> bool:
+    """The answer of a check that a metaclass defines in Python."""
+    method = BoundMethodValue(tr.class_value_attr(type(cls), name), tr.constant_object(cls))
+    return bool(tr.truth(tr.call(method, [asked], {})))
+
+
+def _has_protocol(tr: Any, value: Value, own: type, cls: type) -> bool:
+    """Whether an object has all members of a protocol that it does not inherit from."""
+    hook = tr.class_attr(cls, "__subclasshook__")
+    hook_module = getattr(getattr(hook, "__func__", hook), "__module__", "")
+    if (
+        not isinstance(value, ObjectValue)
+        or not getattr(cls, "_is_runtime_protocol", False)
+        or hook_module != "typing"
+        or tr.class_attr(own, "__getattr__") is not MISSING
+        or tr.class_attr(own, "__getattribute__") is not object.__getattribute__
+        or cls.__module__ in ("typing", "typing_extensions")
+    ):
+        tr.graph_break("call", f"isinstance() of {value.describe()} and a protocol ({cls.__qualname__})")
+        raise AssertionError
+    members = frozenset(_protocol_members(cls))
+    tr.guard(None, Check.PREDICATE, (functools.partial(_still_protocol, members), (tr.absolute(cls, None),)))
+    if _is_subclass_unguarded(cls, own):
+        tr.guard(None, Check.PREDICATE, (_still_subclass, (tr.absolute(own, None), tr.absolute(cls, None))))
+        return True
+    for name in sorted(members):
+        raw = tr.class_attr(own, name)
+        if raw is None:
+            tr.graph_break("call", f"'{name}' of a protocol is None")
+        if raw is MISSING and value.instance_attr(tr, name) is None:
+            return False
+    return True
+
+
+_protocol_members: Any = typing._get_protocol_attrs  # type: ignore[attr-defined]
+
+
+def _still_protocol(members: frozenset[str], cls: type) -> bool:
+    return members == _protocol_members(cls)
+
+
+def _is_subclass_unguarded(cls: type, own: type) -> bool:
+    try:
+        return issubclass(own, cls)
+    except TypeError:  # a protocol with members that are no methods
+        return False
 
 
 def claims_class(tr: Any, cls: type) -> bool:
@@ -163,7 +211,9 @@ def _is_subclass(tr: Any, own: type, cls: type) -> bool:
         return issubclass(own, cls)
     if check is not abc.ABCMeta.__subclasscheck__:
         if meta is not _PROTOCOL_META and not _is_torch_meta(cls):
-            tr.graph_break("call", f"a class with its own __subclasscheck__ ({cls.__qualname__})")
+            if _is_library(meta):
+                tr.graph_break("call", f"a class with its own __subclasscheck__ ({cls.__qualname__})")
+            return _ask_metaclass(tr, cls, "__subclasscheck__", tr.constant_object(own))
     else:
         hook = tr.class_attr(cls, "__subclasshook__") if not _is_library(cls) else None
         asks = getattr(hook, "__func__", None)
@@ -324,8 +374,10 @@ def _len(tr: Any, value: Value) -> int:
 
 
 @rule(iter)
-@positional(1)
-def _iter(tr: Any, value: Value) -> Value:
+@positional(1, 2)
+def _iter(tr: Any, value: Value, *sentinel: Value) -> Value:
+    if sentinel:
+        return tr.note_birth(CallIterator(value, sentinel[0]))
     return tr.iterate(value)
 
 
@@ -557,7 +609,14 @@ RULES[id(min)] = _extreme("<")
 
 @rule(range)
 def _range(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-    return fold(tr, range, args, kwargs)
+    return fold(tr, range, [_as_number(tr, arg) for arg in args], kwargs)
+
+
+def _as_number(tr: Any, value: Value) -> Value:
+    """An object with `__index__` is the number that it gives."""
+    value = value.realize(tr)
+    number = as_index(tr, value) if isinstance(value, ObjectValue) else None
+    return value if number is None else ConstantValue(number)
 
 
 @rule(slice)
@@ -613,7 +672,7 @@ RULES[id(operator.not_)] = _operator_rule(lambda tr, a: ConstantValue(not tr.tru
 RULES[id(operator.truth)] = _operator_rule(lambda tr, a: ConstantValue(tr.truth(a)), 1)
 RULES[id(operator.is_)] = _operator_rule(lambda tr, a, b: ConstantValue(tr.is_same(a, b)), 2)
 RULES[id(operator.is_not)] = _operator_rule(lambda tr, a, b: ConstantValue(not tr.is_same(a, b)), 2)
-RULES[id(operator.index)] = _operator_rule(lambda tr, a: fold(tr, operator.index, [a], {}), 1)
+RULES[id(operator.index)] = _operator_rule(lambda tr, a: fold(tr, operator.index, [_as_number(tr, a)], {}), 1)
 RULES[id(operator.abs)] = RULES[id(abs)]
 
 

@@ -143,6 +143,9 @@ def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwarg
         if name == "__init__":
             owner.initialise(tr, args, kwargs)
             return none
+        if name == "add_note" and len(args) == 1 and not kwargs:
+            owner.add_note(tr, args[0].realize(tr))
+            return none
     if isinstance(owner, ObjectValue):
         if name == "__setattr__" and len(args) == 2:
             owner.generic_set_attr(tr, attribute_name(tr, args[0]), args[1])
@@ -178,12 +181,14 @@ def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwarg
     elif isinstance(owner, ClassValue):
         if name == "__call__":  # type.__call__
             return make_instance(tr, owner, args, kwargs)
-        if name in ("__setattr__", "__init_subclass__"):
-            return (
-                none
-                if name == "__init_subclass__"
-                else tr.graph_break("side_effect", "a class attribute is set")
-            )
+        if name == "__setattr__" and len(args) == 2:
+            owner.generic_change(tr, attribute_name(tr, args[0]), args[1])
+            return none
+        if name == "__delattr__" and len(args) == 1:
+            owner.generic_change(tr, attribute_name(tr, args[0]), None)
+            return none
+        if name == "__init_subclass__":
+            return none
         return owner.call_method(tr, name, args, kwargs)
     elif not isinstance(owner, (FunctionValue, NestedFunctionValue, BoundMethodValue)):
         return owner.call_method(tr, name, args, kwargs)

@@ -13,9 +13,10 @@ import torch
 
 from framehook.guards.guard import Check
 from framehook.source import Source
-from framehook.values.base import ConstantValue, Value, is_constant
+from framehook.values.base import ConstantValue, Value, is_constant, to_constant
 from framehook.values.classes import ClassValue
 from framehook.values.mappings import DictValue, SetValue
+from framehook.values.numbers import is_untouched_number
 from framehook.values.objects import MISSING, ExceptionValue, ObjectValue, native_exception
 from framehook.values.sequences import ListValue, TupleValue, drain
 
@@ -27,6 +28,17 @@ def is_mutable_class(cls: type) -> bool:
     return not cls.__flags__ & _IMMUTABLE_CLASS
 
 
+class ClassStores:
+    """What the frame stored to one class."""
+
+    __slots__ = ("cls", "source", "values")
+
+    def __init__(self, cls: type, source: Source) -> None:
+        self.cls = cls
+        self.source = source
+        self.values: dict[str, Value | None] = {}
+
+
 class ClassLookup:
     """Class attributes as one trace sees them, each guarded once."""
 
@@ -35,9 +47,56 @@ class ClassLookup:
         # By id: a metaclass may define what the hash of a class is.
         self._raw: dict[tuple[int, str], Any] = {}
         self._values: dict[tuple[int, str], Value] = {}
+        #: What the frame stored to classes, by class and name; None: deleted.
+        self._stores: dict[int, ClassStores] = {}
+        self._stored_names: set[str] = set()
+
+    def stored(self, cls: type, name: str) -> Value | None:
+        """The class attribute along the MRO if the frame has stored it."""
+        if name not in self._stored_names:
+            return None
+        for base in cls.__mro__:
+            stores = self._stores.get(id(base))
+            if stores is not None and name in stores.values:
+                found = stores.values[name]
+                if found is not None:
+                    return found
+            elif name in base.__dict__:
+                return None
+        return None
+
+    def store(self, cls: type, name: str, value: Value | None) -> None:
+        """`type.__setattr__`, and with None `type.__delattr__`."""
+        tr = self.tr
+        what = f"class attribute '{cls.__qualname__}.{name}'"
+        if not is_mutable_class(cls) or (name.startswith("__") and name.endswith("__")):
+            tr.graph_break("side_effect", f"{what} is set")
+        if value is not None:
+            value = value.realize(tr) if not is_untouched_number(value) else value
+            kind = value.python_type()
+            if any(hasattr(kind, special) for special in ("__get__", "__set__", "__delete__")):
+                tr.graph_break("side_effect", f"{what} is set to a descriptor")
+        stores = self._stores.get(id(cls))
+        if stores is None:
+            stores = self._stores[id(cls)] = ClassStores(cls, tr.absolute(cls, None))
+            tr.record_effect(stores)
+        if name not in stores.values:
+            namespace = tr.absolute(cls, None).member("__dict__")
+            is_there = name in cls.__dict__
+            tr.guard(namespace, Check.HAS_KEY if is_there else Check.NO_KEY, name)
+        else:
+            is_there = stores.values[name] is not None
+        if value is None and not is_there:
+            tr.graph_break("exception", f"{what}, which is not there, is deleted")
+        self._stored_names.add(name)
+        stores.values[name] = value
 
     def raw(self, cls: type, name: str) -> Any:
         """The raw attribute along the MRO, or MISSING; guarded."""
+        if name in self._stored_names and any(
+            name in self._stores[id(base)].values for base in cls.__mro__ if id(base) in self._stores
+        ):
+            self.tr.graph_break("side_effect", f"class attribute '{cls.__qualname__}.{name}' has changed")
         key = (id(cls), name)
         found = self._raw.get(key)
         if found is None:
@@ -63,6 +122,9 @@ class ClassLookup:
                 self.raw(kind, special)
         if raw is MISSING:
             tr.guard(source, Check.NO_CLASS_ATTR, name)
+        elif type(raw) in (int, float):
+            # Numbers may only be counted with: the value is guarded by whoever looks at it.
+            tr.guard(source.class_attr(name), Check.TYPE, type(raw))
         elif is_constant(raw):
             tr.guard(source.class_attr(name), Check.EQUALS, raw)
         elif hasattr(type(raw), "__get__"):
@@ -117,6 +179,11 @@ def construct(tr: Any, value: ClassValue, args: Sequence[Value], kwargs: dict[st
         if isinstance(call, types.FunctionType):
             return tr.call(tr.class_value_attr(meta, "__call__"), [value, *args], kwargs)
     if getattr(cls, "__abstractmethods__", None):
+        if tr.class_attr(cls, "__new__") is object.__new__ and tr.class_attr(cls, "__abstractmethods__"):
+            try:
+                object.__new__(cls)
+            except TypeError as error:
+                tr.throw(TypeError, *error.args)
         tr.graph_break("exception", f"the abstract {value.describe()} is instantiated")
     return make_instance(tr, value, args, kwargs)
 
@@ -191,15 +258,31 @@ def _enum_member(tr: Any, value: ClassValue, args: Sequence[Value]) -> Value:
     arg = args[0].realize(tr)
     if isinstance(arg, ObjectValue) and issubclass(arg.cls, cls):
         return arg
-    if isinstance(arg, ConstantValue):
-        if (
-            isinstance(tr.class_attr(cls, "_missing_"), classmethod)
-            and arg.value not in cls._value2member_map_
-        ):
-            tr.graph_break("exception", f"{arg.describe()} is no value of {value.describe()}")
-        if arg.value in cls._value2member_map_:
-            member = cls._value2member_map_[arg.value]
-            if member.name in cls.__dict__ or member.name in cls.__members__:
-                return tr.wrap(member, tr.absolute(member, value.source))
-    tr.graph_break("exception", f"{arg.describe()} is no value of {value.describe()}")
+    known, obj = to_constant(tr, arg)
+    if not known:
+        tr.graph_break("exception", f"{arg.describe()} is no value of {value.describe()}")
+    if obj not in cls._value2member_map_:
+        missing = tr.class_attr(cls, "_missing_")
+        code = getattr(getattr(missing, "__func__", None), "__module__", None)
+        if code != "enum":
+            return _missing_member(tr, value, arg)
+        try:
+            cls(obj)  # a member of a flag is made when it is asked for the first time, and kept
+        except ValueError as error:
+            tr.throw(ValueError, *error.args)
+    member = cls._value2member_map_.get(obj)
+    if member is None:
+        tr.graph_break("exception", f"{arg.describe()} is no value of {value.describe()}")
+    return tr.wrap(member, tr.absolute(member, value.source))
+
+
+def _missing_member(tr: Any, value: ClassValue, arg: Value) -> Value:
+    """What a `_missing_` of one's own makes of a value."""
+    found = tr.call(value.get_attr(tr, "_missing_"), [arg], {}).realize(tr)
+    if isinstance(found, ObjectValue) and issubclass(found.cls, value.fn):
+        return found
+    if isinstance(found, ConstantValue) and found.value is None:
+        _, obj = to_constant(tr, arg)
+        tr.throw(ValueError, f"{obj!r} is not a valid {value.fn.__qualname__}")
+    tr.graph_break("exception", f"_missing_() of {value.describe()} returns {found.describe()}")
     raise AssertionError

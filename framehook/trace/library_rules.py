@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import functools
 import operator
+import sys
+import threading
 import types
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +16,10 @@ from framehook.values.base import ConstantValue, Value
 from framehook.values.deques import make_deque
 from framehook.values.functions import BoundMethodValue
 from framehook.values.getters import make_getter
+from framehook.values.numbers import IdentityNumber
 from framehook.values.objects import ObjectValue
+from framehook.values.sequences import BuiltinMethod, TupleValue
+from framehook.values.tensor import TensorValue
 
 
 @positional(2)
@@ -56,6 +61,37 @@ def _count_of(tr: Any, iterable: Value, item: Value) -> Value:
     return ConstantValue(sum(tr.equals(element, item) for element in tr.drain(iterable)))
 
 
+@positional(0)
+def _exc_info(tr: Any) -> Value:
+    exception = _handled(tr, [], {})
+    if isinstance(exception, ConstantValue):
+        return TupleValue([exception] * 3)
+    cls = tr.constant_object(exception.python_type())
+    return TupleValue([cls, exception, tr.traceback_value()])
+
+
+@positional(0)
+def _handled(tr: Any) -> Value:
+    """`sys.exception()`."""
+    current = tr.current_exception()
+    if current is None and not tr.nothing_handled_outside():
+        tr.graph_break("exception", "a caller may be handling an exception")
+    return ConstantValue(None) if current is None else current.realize(tr)
+
+
+@positional(1)
+def _id(tr: Any, owner: Value) -> Value:
+    owner = owner.realize(tr)
+    if isinstance(owner, (ConstantValue, TensorValue, BoundMethodValue, BuiltinMethod)):
+        tr.graph_break("call", f"the id of {owner.describe()} is asked for")
+    return IdentityNumber(owner)
+
+
+@positional(0)
+def _thread(tr: Any) -> Value:
+    return IdentityNumber(None)
+
+
 def _call(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     return tr.call(args[0], args[1:], kwargs)
 
@@ -69,7 +105,12 @@ TABLE: dict[Any, Rule] = {
     operator.attrgetter: functools.partial(make_getter, operator.attrgetter),
     operator.methodcaller: functools.partial(make_getter, operator.methodcaller),
     operator.concat: _concat,
+    sys.exc_info: _exc_info,
+    id: _id,
+    threading.get_ident: _thread,
     operator.countOf: _count_of,
 }
+if hasattr(sys, "exception"):
+    TABLE[sys.exception] = _handled
 if hasattr(operator, "call"):
     TABLE[operator.call] = _call

@@ -20,9 +20,9 @@ from framehook.values.base import (
 )
 from framehook.values.classes import CallableValue, ClassValue, ModuleObjectValue, UnionValue
 from framehook.values.deques import DequeValue
-from framehook.values.functions import FunctionValue
+from framehook.values.functions import FunctionValue, GeneratorValue, NestedFunctionValue
 from framehook.values.mappings import DictValue, DictView, SetValue, hash_key, set_combine
-from framehook.values.numbers import defer
+from framehook.values.numbers import IdentityNumber, defer
 from framehook.values.objects import ObjectValue
 from framehook.values.plain import as_plain
 from framehook.values.sequences import ListValue, SequenceValue, TupleValue, drain
@@ -211,6 +211,9 @@ def _by_methods(
     tr: Tracer, op: str, left: Value, right: Value, forward: str, reflected: str, symbol: str
 ) -> Value:
     """The special-method protocol of binary operators (Python data model, 3.3.8)."""
+    if op == "%" and isinstance(left, ConstantValue) and isinstance(left.value, str):
+        if isinstance(right, ObjectValue) and isinstance(right.base, TupleValue):
+            return _containers(tr, op, operator.mod, left, right.base, symbol)
     known_left, a = to_constant(tr, left)
     known_right, b = to_constant(tr, right)
     if (
@@ -354,6 +357,10 @@ def compare(tr: Tracer, op: str, left: Value, right: Value) -> Value:
     fn, forward, reflected = COMPARE[op]
     if isinstance(left, ConstantValue) and isinstance(right, ConstantValue):
         return fold(tr, fn, [left, right], {})
+    if isinstance(left, IdentityNumber) and isinstance(right, IdentityNumber) and op in ("==", "!="):
+        if left.owner is None or right.owner is None:
+            return ConstantValue((left.owner is right.owner) is (op == "=="))
+        return ConstantValue(is_same(tr, left.owner, right.owner) is (op == "=="))
     _check_metaclass(tr, left, forward)
     _check_metaclass(tr, right, reflected)
     if isinstance(left, ObjectValue) or isinstance(right, ObjectValue):
@@ -416,7 +423,9 @@ def _unordered(tr: Tracer, value: Value) -> list[Value]:
 
 def _by_identity(value: Value) -> bool:
     """Whether == of the object is identity."""
-    return isinstance(value, (FunctionValue, CallableValue, ModuleObjectValue))
+    return isinstance(
+        value, (FunctionValue, NestedFunctionValue, CallableValue, ModuleObjectValue, GeneratorValue)
+    )
 
 
 def _dicts_equal(tr: Tracer, left: DictValue, right: DictValue) -> bool:

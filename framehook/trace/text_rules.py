@@ -176,10 +176,31 @@ for _fn, _special in _SPECIALS:
     RULES[id(_fn)] = _or_special(_fn, _special)
 
 
+@rule(divmod)
+@positional(2)
+def _divmod(tr: Any, left: Value, right: Value) -> Value:
+    left, right = left.realize(tr), right.realize(tr)
+    for value, other, name in ((left, right, "__divmod__"), (right, left, "__rdivmod__")):
+        if isinstance(value, ObjectValue) and left.python_type() is not right.python_type():
+            method = value.special(tr, name)
+            if method is not None and not isinstance(other, ObjectValue):
+                result = tr.call(method, [other], {}).realize(tr)
+                if not (isinstance(result, ConstantValue) and result.value is NotImplemented):
+                    return result
+    return fold(tr, divmod, [left, right], {})
+
+
 @rule(pow)
 def _pow(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     if len(args) == 2 and not kwargs:
         return operators.binary(tr, "**", args[0], args[1])
+    base = args[0].realize(tr) if len(args) == 3 and not kwargs else None
+    if isinstance(base, ObjectValue):
+        method = base.special(tr, "__pow__")
+        if method is not None:
+            result = tr.call(method, args[1:], {}).realize(tr)
+            if not (isinstance(result, ConstantValue) and result.value is NotImplemented):
+                return result
     return fold(tr, pow, args, kwargs)
 
 

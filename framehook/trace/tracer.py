@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import copy
+import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -79,6 +80,10 @@ for _target, _rule in library_rules.TABLE.items():
 _STEPS_BETWEEN_CHECKS = 1_000
 #: Depth of inlined calls after which a call is left native.
 MAX_DEPTH = 120
+
+
+def _nothing_is_handled() -> bool:
+    return sys.exc_info()[1] is None
 
 
 def original_unit(code: types.CodeType, index: int) -> int:
@@ -296,10 +301,7 @@ class SymbolicTracer:
         if isinstance(raised, ExceptionValue):
             # It has no traceback: where anybody else gets to see it, it has to be raised for real.
             self.births.setdefault(id(raised), (raised, frame.step))
-            if frame.handling and isinstance(raised.context, ConstantValue):
-                current = frame.handling[-1]
-                if current is not raised:
-                    raised.context = current
+            raised.note_raised(self)
         if region is None:
             return False
         del frame.stack[region.depth :]
@@ -374,6 +376,14 @@ class SymbolicTracer:
     def class_value_attr(self, cls: type, name: str) -> Value:
         """The same as a value."""
         return self._classes.value(cls, name)
+
+    def stored_class_attr(self, cls: type, name: str) -> Value | None:
+        """A class attribute along the MRO that the frame has stored, or None."""
+        return self._classes.stored(cls, name)
+
+    def store_class_attr(self, cls: type, name: str, value: Value | None) -> None:
+        """Store a class attribute; None deletes it."""
+        self._classes.store(cls, name, value)
 
     def super_attr(self, start: type, bases: Sequence[type], owner: type, name: str) -> Value:
         """What `super()` finds."""
@@ -622,6 +632,13 @@ class SymbolicTracer:
                 return frame.handling[-1]
             frame = frame.caller
         return None
+
+    def nothing_handled_outside(self) -> bool:
+        """Whether no caller of the root frame handles an exception; guarded."""
+        if sys.exc_info()[1] is not None:
+            return False
+        self.guard(None, Check.PREDICATE, (_nothing_is_handled, ()))
+        return True
 
     def traceback_value(self) -> Value:
         """The traceback of an exception of the trace: there is none to look at."""

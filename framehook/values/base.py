@@ -82,6 +82,12 @@ class Tracer(Protocol):
     def class_value_attr(self, cls: type, name: str) -> Value:
         """The same as a value."""
 
+    def stored_class_attr(self, cls: type, name: str) -> Value | None:
+        """A class attribute along the MRO that the frame has stored, or None."""
+
+    def store_class_attr(self, cls: type, name: str, value: Value | None) -> None:
+        """Store a class attribute; None deletes it."""
+
     def class_value(self, cls: type, owner: Value | None) -> Value:
         """The class of an object whose type is guarded."""
 
@@ -162,6 +168,12 @@ class Tracer(Protocol):
 
     def record_effect(self, effect: Any) -> None:
         """Note an effect that is replayed after the graph."""
+
+    def current_exception(self) -> Value | None:
+        """The exception that a frame of the trace handles, if any."""
+
+    def nothing_handled_outside(self) -> bool:
+        """Whether no caller of the trace's frames handles an exception; guarded."""
 
 
 def defines(cls: type, name: str) -> bool:

@@ -86,6 +86,11 @@ class ClassValue(CallableValue):
         meta = tr.class_attr(type(cls), name) if type(cls) is not type else MISSING
         if meta is not MISSING and is_data_descriptor(meta):
             return self._bind_meta(tr, meta, name)
+        stored = tr.stored_class_attr(cls, name)
+        if stored is not None:
+            return stored
+        if name == "__dict__":
+            return ClassDictValue(self)
         raw = tr.class_attr(cls, name)
         if raw is MISSING:
             if meta is not MISSING:
@@ -123,7 +128,28 @@ class ClassValue(CallableValue):
         return bind_raw(tr, raw, value, self, type(self.fn), name)
 
     def set_attr(self, tr: Tracer, name: str, value: Value) -> None:
-        tr.graph_break("side_effect", f"class attribute '{self.fn.__qualname__}.{name}' is set")
+        self._change(tr, "__setattr__", name, value)
+
+    def del_attr(self, tr: Tracer, name: str) -> None:
+        self._change(tr, "__delattr__", name, None)
+
+    def _change(self, tr: Tracer, special: str, name: str, value: Value | None) -> None:
+        meta = type(self.fn)
+        raw = tr.class_attr(meta, special)
+        if isinstance(raw, types.FunctionType):
+            rest = [] if value is None else [value]
+            tr.call(tr.class_value_attr(meta, special), [self, ConstantValue(name), *rest], {})
+        elif raw is type.__setattr__ or raw is type.__delattr__:
+            self.generic_change(tr, name, value)
+        else:
+            tr.graph_break("side_effect", f"class attribute '{self.fn.__qualname__}.{name}' is set")
+
+    def generic_change(self, tr: Tracer, name: str, value: Value | None) -> None:
+        """`type.__setattr__` and (with None) `type.__delattr__`."""
+        of_meta = tr.class_attr(type(self.fn), name) if type(self.fn) is not type else MISSING
+        if of_meta is not MISSING and is_data_descriptor(of_meta):
+            tr.graph_break("side_effect", f"class attribute '{self.fn.__qualname__}.{name}' is set")
+        tr.store_class_attr(self.fn, name, value)
 
     def meta_special(self, tr: Tracer, name: str) -> Value | None:
         """A special method that the metaclass defines in Python, bound to the class."""
@@ -187,6 +213,59 @@ class ClassValue(CallableValue):
         if name == "__instancecheck__":
             return tr.call(tr.constant_object(isinstance), [args[0], self], {})
         tr.graph_break("call", f"method '{name}' of {self.describe()} is not modelled")
+
+
+class ClassDictValue(Value):
+    """`cls.__dict__`."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner: ClassValue) -> None:
+        self.source = None
+        self.owner = owner
+
+    def python_type(self) -> type:
+        return types.MappingProxyType
+
+    def describe(self) -> str:
+        return f"the __dict__ of {self.owner.describe()}"
+
+    def _has(self, tr: Tracer, name: str) -> bool:
+        cls = self.owner.fn
+        if tr.stored_class_attr(cls, name) is not None:
+            tr.graph_break("attribute", f"{self.describe()} is read after a change")
+        if not cls.__flags__ & (1 << 8):  # Py_TPFLAGS_IMMUTABLETYPE
+            assert self.owner.source is not None
+            place = self.owner.source.member("__dict__")
+            tr.guard(place, Check.HAS_KEY if name in cls.__dict__ else Check.NO_KEY, name)
+        return name in cls.__dict__
+
+    def contains(self, tr: Tracer, item: Value) -> bool:
+        known, name = to_constant(tr, item)
+        if not known or type(name) is not str:
+            tr.graph_break("attribute", f"{self.describe()} is asked for {item.describe()}")
+        return self._has(tr, name)
+
+    def get_item(self, tr: Tracer, key: Value) -> Value:
+        if not self.contains(tr, key):
+            tr.throw(KeyError, key)
+        _, name = to_constant(tr, key)
+        raw = tr.class_attr(self.owner.fn, name)
+        if raw is not self.owner.fn.__dict__[name]:
+            tr.graph_break("attribute", f"{self.describe()} is read")
+        return tr.class_value_attr(self.owner.fn, name)
+
+    def get_attr(self, tr: Tracer, name: str) -> Value:
+        if name == "get":
+            return BuiltinMethod(self, name)
+        return super().get_attr(tr, name)
+
+    def call_method(self, tr: Tracer, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "get" and 1 <= len(args) <= 2 and not kwargs:
+            if self.contains(tr, args[0]):
+                return self.get_item(tr, args[0])
+            return args[1] if len(args) > 1 else ConstantValue(None)
+        return super().call_method(tr, name, args, kwargs)
 
 
 class UnionValue(Value):

@@ -116,6 +116,28 @@ class ComposedIterator(IteratorValue):
             raise
 
 
+class CallIterator(IteratorValue):
+    """`iter(fn, sentinel)`."""
+
+    __slots__ = ("fn", "is_done", "sentinel")
+
+    def __init__(self, fn: Value, sentinel: Value) -> None:
+        self.source = None
+        self.fn = fn
+        self.sentinel = sentinel
+        self.is_done = False
+
+    def python_type(self) -> type:
+        return type(iter(int, 1))
+
+    def next(self, tr: Tracer) -> Value | None:
+        item = None if self.is_done else tr.call_until_stop(self.fn)
+        if item is None or tr.equals(self.sentinel, item):
+            self.is_done = True
+            return None
+        return item
+
+
 def _iterators(tr: Tracer, values: Sequence[Value]) -> list[Value]:
     return [tr.iterate(value) for value in values]
 

@@ -44,6 +44,34 @@ def hash_key(tr: Tracer, value: Value) -> Hashable:
     tr.graph_break("call", f"{value.describe()} is used as a key")
 
 
+class OwnKey:
+    """Stands for an object whose class defines its hash and its equality: dicts ask it as they would for real."""
+
+    __slots__ = ("hash", "tr", "value")
+
+    def __init__(self, tr: Tracer, value: Value, number: int) -> None:
+        self.tr = tr
+        self.value = value
+        self.hash = number
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, OwnKey):
+            return self.tr.equals(self.value, other.value)
+        if not is_constant(other):
+            self.tr.graph_break("call", f"{self.value.describe()} is compared with another key")
+        return self.tr.equals(self.value, ConstantValue(other))
+
+
+def own_keys(known: Hashable) -> list[OwnKey]:
+    """The objects with a hash of their own in what stands for a key."""
+    if isinstance(known, OwnKey):
+        return [known]
+    return [each for part in known for each in own_keys(part)] if type(known) is tuple else []
+
+
 class DictValue(BuiltinContainer):
     """A dict.  `items` maps what stands for the key to (key value, value), in order.
 

@@ -50,8 +50,10 @@ def is_deferred(value: Value) -> TypeGuard[DeferredNumber]:
     return isinstance(value, DeferredNumber) and value.actual is None
 
 
-def _is_untouched(value: Value) -> bool:
-    return isinstance(value, LazyValue) and value.actual is None and not isinstance(value, ChangingNumber)
+def is_untouched_number(value: Value) -> bool:
+    """Whether it is a number that nobody has looked at."""
+    is_number = isinstance(value, LazyValue) and type(value.obj) in (int, float)
+    return is_number and value.actual is None and not isinstance(value, ChangingNumber)  # type: ignore[attr-defined]
 
 
 def _number(value: Value) -> int | float | None:
@@ -67,7 +69,7 @@ def _number(value: Value) -> int | float | None:
 def defer(tr: Tracer, op: str, left: Value, right: Value) -> Value | None:
     """Return `left op right` as a number that is computed later, or None where it has to be known now."""
     compute = _OPERATORS.get(op.removesuffix("="))
-    if compute is None or not (_is_untouched(left) or _is_untouched(right)):
+    if compute is None or not (is_untouched_number(left) or is_untouched_number(right)):
         return None
     a, b = _number(left), _number(right)
     if a is None or b is None or max(_depth(left), _depth(right)) >= _MAX_DEPTH:
@@ -76,6 +78,45 @@ def defer(tr: Tracer, op: str, left: Value, right: Value) -> Value | None:
     if isinstance(result, int) and result.bit_length() > _MAX_BITS:
         return None
     for value in (left, right):
-        if _is_untouched(value) and value.source is not None:
+        if is_untouched_number(value) and value.source is not None:
             tr.guard(value.source, Check.TYPE, type(_number(value)))
     return DeferredNumber(op.removesuffix("="), left, right, result)
+
+
+class IdentityNumber(Value):
+    """`id(owner)`, or with no owner the number of the thread: a number that only the running program knows."""
+
+    __slots__ = ("key", "owner")
+
+    def __init__(self, owner: Value | None) -> None:
+        self.source = None
+        self.owner = owner
+        self.key = OpaqueKey(self)
+
+    def python_type(self) -> type:
+        return int
+
+    def hash_key(self, tr: Tracer) -> Any:
+        """As a key it is that of the object; for one from outside it is the very number."""
+        obj = getattr(self.owner, "obj", None)
+        if self.owner is not None and self.owner.source is not None:
+            if obj is None:
+                tr.graph_break("call", f"the id of {self.owner.describe()} is used as a key")
+            tr.guard(self.owner.source, Check.IDENTITY, obj)
+            return id(obj)
+        return self.key
+
+
+class OpaqueKey:
+    """Stands for an `IdentityNumber` of the frame's own objects: equal to that of the same object only."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: IdentityNumber) -> None:
+        self.number = number
+
+    def __hash__(self) -> int:
+        return hash(id(self.number.owner))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OpaqueKey) and other.number.owner is self.number.owner

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from framehook.guards.guard import Check
 from framehook.values.base import ConstantValue, ObservedException, Tracer, Value, to_constant
 from framehook.values.functions import BoundMethodValue
-from framehook.values.mappings import DictValue, hash_key
+from framehook.values.mappings import DictValue, OwnKey, hash_key
 from framehook.values.sequences import (
     BuiltinContainer,
     BuiltinMethod,
+    ListValue,
     SequenceValue,
     TupleValue,
     operator_methods,
@@ -132,6 +133,10 @@ class ObjectValue(Value):
 
     def find_attr(self, tr: Tracer, name: str) -> Value | None:
         """`object.__getattribute__`, None instead of AttributeError."""
+        stored = tr.stored_class_attr(self.cls, name)
+        if stored is not None:
+            found = self.instance_attr(tr, name)
+            return stored if found is None else found
         raw = tr.class_attr(self.cls, name)
         if raw is not MISSING and is_data_descriptor(raw):
             return self.bind(tr, raw, name)
@@ -372,6 +377,13 @@ class ObjectValue(Value):
             return ("object", id(self.obj)) if self.obj is not None else self
         if self.base is not None and isinstance(raw, SLOT_WRAPPERS) and isinstance(eq, SLOT_WRAPPERS):
             return hash_key(tr, self.base)
+        if raw is None:
+            tr.throw(TypeError, f"unhashable type: '{type_name(self.cls)}'")
+        method = self.special(tr, "__hash__")
+        if method is not None:
+            known, number = to_constant(tr, tr.call(method, [], {}))
+            if known and isinstance(number, int):
+                return OwnKey(tr, self, number)
         tr.graph_break("call", f"{self.describe()} is hashed by its own __hash__")
 
     def constant_parts(self, tr: Tracer) -> tuple[bool, Any]:
@@ -674,6 +686,10 @@ def native_exception(cls: type) -> type | None:
     return native[0]
 
 
+def _is_none(value: Value) -> bool:
+    return isinstance(value, ConstantValue) and value.value is None
+
+
 #: Fields that `BaseException` defines.
 _EXCEPTION_FIELDS = ("args", "__cause__", "__context__", "__suppress_context__")
 
@@ -681,7 +697,7 @@ _EXCEPTION_FIELDS = ("args", "__cause__", "__context__", "__suppress_context__")
 class ExceptionValue(ObjectValue):
     """An exception made inside the frame."""
 
-    __slots__ = ("args", "cause", "context", "suppress_context")
+    __slots__ = ("args", "cause", "context", "is_raised", "suppress_context")
 
     def __init__(self, cls: type, args: list[Value]) -> None:
         super().__init__(cls, None)
@@ -689,6 +705,36 @@ class ExceptionValue(ObjectValue):
         self.cause: Value = ConstantValue(None)
         self.context: Value = ConstantValue(None)
         self.suppress_context = False
+        self.is_raised = False
+
+    def add_note(self, tr: Tracer, note: Value) -> None:
+        """`BaseException.add_note`: notes are a list among the attributes."""
+        if note.python_type() is not str:
+            tr.throw(TypeError, f"note must be a str, not '{type_name(note.python_type())}'")
+        notes = self.instance_attr(tr, "__notes__")
+        if notes is None:
+            self.store(tr, "__notes__", ListValue([note]))
+        else:
+            notes.realize(tr).call_method(tr, "append", [note], {})
+
+    def note_raised(self, tr: Tracer, *, anew: bool = False) -> None:
+        """Being raised, it takes the exception that is being handled as its context (_PyErr_SetObject in errors.c).
+
+        `anew`: by a `raise` statement, which may not be the first.
+        """
+        if self.is_raised and not anew:
+            return
+        self.is_raised = True
+        current = tr.current_exception()
+        if current is None or current is self:
+            return
+        below = current
+        while isinstance(below, ExceptionValue) and not isinstance(below.context, ConstantValue):
+            if below.context is self:
+                below.context = ConstantValue(None)
+                break
+            below = below.context
+        self.context = current
 
     def initialise(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> None:
         """The `__init__` of the class of C code."""
@@ -704,12 +750,15 @@ class ExceptionValue(ObjectValue):
         if name == "__cause__":
             return self.cause
         if name == "__context__":
-            if isinstance(self.context, ConstantValue):
+            is_open = self.is_raised and isinstance(self.context, ConstantValue)
+            if is_open and not tr.nothing_handled_outside():
                 tr.graph_break("exception", "the context of an exception may be one that a caller handles")
             return self.context
         if name == "__suppress_context__":
             return ConstantValue(self.suppress_context)
-        if name in ("__traceback__", "with_traceback", "add_note", "__notes__"):
+        if name == "add_note" and tr.class_attr(self.cls, name) is vars(BaseException)[name]:
+            return BuiltinMethod(self, name)
+        if name in ("__traceback__", "with_traceback"):
             tr.graph_break("exception", f"attribute '{name}' of an exception of the trace is read")
         if issubclass(self.cls, StopIteration) and name == "value":
             return self.args[0] if self.args else ConstantValue(None)
@@ -730,9 +779,14 @@ class ExceptionValue(ObjectValue):
         elif name == "__cause__":
             self.cause = value
             self.suppress_context = True
+        elif name == "__context__":
+            value = value.realize(tr)
+            if not isinstance(value, ExceptionValue) and not _is_none(value):
+                tr.graph_break("exception", f"attribute '{name}' of an exception of the trace is set")
+            self.context = value
         elif name == "__traceback__" and value.realize(tr).python_type() is types.TracebackType:
             pass  # its own, which only the real exception has
-        elif name in ("__context__", "__suppress_context__", "__traceback__") or (
+        elif name in ("__suppress_context__", "__traceback__") or (
             name == "value" and issubclass(self.cls, StopIteration)
         ):
             tr.graph_break("exception", f"attribute '{name}' of an exception of the trace is set")

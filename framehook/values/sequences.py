@@ -84,6 +84,12 @@ def as_index(tr: Tracer, value: Value) -> int | None:
     value = value.realize(tr)
     if isinstance(value, ConstantValue) and isinstance(value.value, int):
         return int(value.value)
+    special = getattr(value, "special", None)
+    method = special(tr, "__index__") if special is not None else None
+    if method is not None:
+        known, number = to_constant(tr, tr.call(method, [], {}))
+        if known and isinstance(number, int):
+            return int(number)
     return None
 
 
@@ -426,8 +432,21 @@ def _list_sort(tr: Tracer, self: ListValue, args: Sequence[Value], kwargs: dict[
     return ConstantValue(None)
 
 
+class _SortKey:
+    """A key that is no constant: sorting asks it nothing but `<`, in the order in which it would for real."""
+
+    __slots__ = ("tr", "value")
+
+    def __init__(self, tr: Tracer, value: Value) -> None:
+        self.tr = tr
+        self.value = value
+
+    def __lt__(self, other: _SortKey) -> bool:
+        return self.tr.truth(self.tr.compare("<", self.value, other.value))
+
+
 def sort_values(tr: Tracer, values: Value, kwargs: dict[str, Value]) -> list[Value]:
-    """Sort elements whose keys are constants; anything else breaks."""
+    """Sort elements by their keys."""
     key = kwargs.get("key")
     reverse = kwargs.get("reverse")
     if set(kwargs) - {"key", "reverse"}:
@@ -440,9 +459,9 @@ def sort_values(tr: Tracer, values: Value, kwargs: dict[str, Value]) -> list[Val
     for element in elements:
         sort_key = tr.call(key, [element], {}) if use_key and key is not None else element
         known, obj = to_constant(tr, sort_key)
-        if not known:
-            tr.graph_break("data_dependent", f"sorting by {sort_key.realize(tr).describe()}")
-        keys.append(obj)
+        keys.append(obj if known else _SortKey(tr, sort_key))
+    if any(isinstance(obj, _SortKey) for obj in keys):
+        keys = [obj if isinstance(obj, _SortKey) else _SortKey(tr, ConstantValue(obj)) for obj in keys]
     backwards = reverse is not None and reverse.realize(tr).truth(tr)
     try:
         order = sorted(range(len(keys)), key=keys.__getitem__, reverse=backwards)

@@ -307,7 +307,7 @@ def a_tensor_operation_fails(x: Tensor, y: Tensor) -> Any:
         return type(error).__name__, z
 
 
-@program(graphs=1, in_all=1, reason="to do")
+@program
 def exceptions_with_notes(x: Tensor, y: Tensor) -> Any:
     try:
         error = ValueError("v")
@@ -471,7 +471,7 @@ def nullcontext_and_suppress(x: Tensor, y: Tensor) -> Any:
     return found, nothing
 
 
-@program(graphs=1, in_all=1, reason="to do")
+@program
 def an_exit_stack(x: Tensor, y: Tensor) -> Any:
     log: list[Any] = []
     with contextlib.ExitStack() as stack:
@@ -482,7 +482,7 @@ def an_exit_stack(x: Tensor, y: Tensor) -> Any:
     return z, names, log
 
 
-@program(graphs=1, in_all=1, reason="to do")
+@program
 def an_exit_stack_with_an_exception(x: Tensor, y: Tensor) -> Any:
     log: list[Any] = []
     with contextlib.ExitStack() as stack:
@@ -498,7 +498,7 @@ def an_exit_stack_with_an_exception(x: Tensor, y: Tensor) -> Any:
     return log, x + 1
 
 
-@program(graphs=1, in_all=1, reason="to do")
+@program
 def an_exit_stack_by_hand(x: Tensor, y: Tensor) -> Any:
     log: list[Any] = []
     stack = contextlib.ExitStack()

@@ -307,7 +307,7 @@ def an_iterator_is_used_twice(x: Tensor, y: Tensor) -> Any:
     return pairs, list(iterator), [a + b for a, b in zip(rows, rows, strict=False)], next(rows, "end")
 
 
-@program(graphs=1, in_all=1, reason="to do")
+@program
 def iter_with_a_sentinel(x: Tensor, y: Tensor) -> Any:
     stack = [1, 2, 3, 0, 4]
     return list(iter(stack.pop, 0)), stack, x + 1
@@ -393,7 +393,7 @@ class Logged:
         return self.swallow
 
 
-@program(graphs=1, in_all=1, reason="to do")
+@program
 def generators_compared_and_asked(x: Tensor, y: Tensor) -> Any:
     a, b = _numbers(2), _numbers(2)
     return a is a, a == b, iter(a) is a, bool(a), hasattr(a, "send"), callable(a), x + 1

@@ -91,7 +91,7 @@ def a_dataclass(x: Tensor, y: Tensor) -> Any:
     )
 
 
-@program(graphs=1, in_all=1, reason="to do")
+@program
 def a_frozen_dataclass(x: Tensor, y: Tensor) -> Any:
     box = Frozen(x)
     found = []
@@ -120,19 +120,19 @@ def a_slotted_dataclass(x: Tensor, y: Tensor) -> Any:
         return box.a + 1, box.b, str(error), Slotted(1) == Slotted(1), Slotted.__slots__
 
 
-@program(graphs=1, in_all=1, reason="to do")
+@program
 def a_strict_dataclass(x: Tensor, y: Tensor) -> Any:
     box = Strict(a=x)
     return box.a + box.b, repr(Strict(a=1)), dataclasses.replace(box, b=1).b, box
 
 
-@program(graphs=1, in_all=1, reason="to do")
+@program
 def dataclasses_in_order(x: Tensor, y: Tensor) -> Any:
     a, b = Ordered(1, "b"), Ordered(2, "a")
     return a < b, a >= b, sorted([b, a])[0].name, max(a, b).name, Ordered(1, "q") == a, x + a.rank
 
 
-@program(graphs=1, in_all=1, reason="to do")
+@program
 def dataclasses_that_derive_fields(x: Tensor, y: Tensor) -> Any:
     a, b = Derived(x), Derived(y, 3.0, kind="other")
     return a.total, b.total, b.kind, hasattr(a, "scale"), repr(Derived(1, 2))
@@ -144,7 +144,7 @@ def dataclasses_that_inherit(x: Tensor, y: Tensor) -> Any:
     return child, isinstance(child, Point), child.shifted(1).x, [f.name for f in dataclasses.fields(child)]
 
 
-@program(graphs=1, in_all=1, reason="to do")
+@program
 def dataclasses_as_data(x: Tensor, y: Tensor) -> Any:
     box = Point(1, 2)
     return (
@@ -156,7 +156,7 @@ def dataclasses_as_data(x: Tensor, y: Tensor) -> Any:
     )
 
 
-@program(graphs=1, in_all=1, reason="to do")
+@program
 def dataclasses_as_keys(x: Tensor, y: Tensor) -> Any:
     table = {Hashed(1): x, Hashed(2, "c"): y}
     return table[Hashed(1)] + 1, Hashed(2, "c") in table, Hashed(2) in table, len(table)
@@ -204,7 +204,7 @@ class Pair(NamedTuple):
 Triple = collections.namedtuple("Triple", "a b c", defaults=[3])
 
 
-@program(graphs=2, in_all=2, reason="to do")
+@program
 def named_tuples_and_their_methods(x: Tensor, y: Tensor) -> Any:
     pair, triple = Pair(x), Triple(1, b=y)
     left, right = pair
@@ -321,7 +321,10 @@ def enums_of_every_kind(x: Tensor, y: Tensor) -> Any:
     )
 
 
-@program(graphs=1, in_all=1, reason="to do")
+NOT_EXECUTABLE = ~Perm.X  # an enum remembers the inverse of a flag
+
+
+@program
 def flags(x: Tensor, y: Tensor) -> Any:
     both = Perm.R | Perm.W
     return (
@@ -345,7 +348,7 @@ def enums_as_arguments(x: Tensor, y: Tensor, color: Color) -> Any:
     return x * color.value, {Color.GREEN: "g"}[color]
 
 
-@program(graphs=1, in_all=1, reason="to do")
+@program
 def a_value_that_is_in_no_enum(x: Tensor, y: Tensor) -> Any:
     z = x + 1
     try:
@@ -358,7 +361,11 @@ def a_value_that_is_in_no_enum(x: Tensor, y: Tensor) -> Any:
 # -- classes defined in the frame --------------------------------------------------------------------------
 
 
-@program(graphs=1, in_all=2, reason="to do")
+@program(
+    graphs=1,
+    in_all=2,
+    reason="to do",
+)
 def a_class_in_the_frame(x: Tensor, y: Tensor) -> Any:
     class Scaler:
         """Scales."""
@@ -375,7 +382,11 @@ def a_class_in_the_frame(x: Tensor, y: Tensor) -> Any:
     return box.run(), Scaler.__name__, Scaler.__doc__, isinstance(box, Scaler), Scaler.factor
 
 
-@program(graphs=1, in_all=3, reason="to do")
+@program(
+    graphs=1,
+    in_all=3,
+    reason="to do",
+)
 def a_class_in_the_frame_with_closures_and_super(x: Tensor, y: Tensor) -> Any:
     scale = 3
 
@@ -391,7 +402,11 @@ def a_class_in_the_frame_with_closures_and_super(x: Tensor, y: Tensor) -> Any:
     return Derived_().run(x), Derived_.__mro__[1] is Base_
 
 
-@program(graphs=1, in_all=3, reason="to do")
+@program(
+    graphs=1,
+    in_all=3,
+    reason="to do",
+)
 def a_class_in_the_frame_over_one_outside(x: Tensor, y: Tensor) -> Any:
     class Shifted(Point):
         def shifted(self, by: Any) -> Any:
@@ -400,7 +415,11 @@ def a_class_in_the_frame_over_one_outside(x: Tensor, y: Tensor) -> Any:
     return Shifted(x).shifted(1).x, isinstance(Shifted(1), Point), Shifted(2) == Shifted(2)
 
 
-@program(graphs=1, in_all=6, reason="to do")
+@program(
+    graphs=1,
+    in_all=6,
+    reason="to do",
+)
 def a_class_made_by_type(x: Tensor, y: Tensor) -> Any:
     made = type("Made", (), {"factor": 2, "run": lambda self, v: v * self.factor})
     return made().run(x), made.__name__
@@ -416,7 +435,11 @@ def a_dataclass_in_the_frame(x: Tensor, y: Tensor) -> Any:
     return Local(x).a * Local(y).b, Local(1) == Local(1), repr(Local(1))
 
 
-@program(graphs=1, in_all=6, reason="to do")
+@program(
+    graphs=1,
+    in_all=6,
+    reason="to do",
+)
 def a_named_tuple_made_in_the_frame(x: Tensor, y: Tensor) -> Any:
     Local = collections.namedtuple("Local", "a b")  # noqa: PYI024
     box = Local(x, b=2)

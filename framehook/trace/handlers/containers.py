@@ -268,7 +268,7 @@ def _match_args(tr: Any, cls: ClassValue) -> tuple[str, ...] | None:
     known, own = to_constant(tr, value)
     if not known or type(own) is not tuple or not all(type(name) is str for name in own):
         tr.graph_break("exception", f"__match_args__ of {cls.describe()} are no names")
-    return own  # type: ignore[no-any-return]
+    return own
 
 
 HANDLERS = {

@@ -68,6 +68,8 @@ def _raise_varargs(tr: Any, frame: Any, inst: Any) -> None:
         exception.suppress_context = True
     if isinstance(exception, ObjectValue) and not isinstance(exception, ExceptionValue):
         tr.graph_break("exception", "an exception object from outside is raised")
+    if isinstance(exception, ExceptionValue):
+        exception.note_raised(tr, anew=True)
     raise ObservedException(exception)
 
 
