@@ -197,14 +197,21 @@ Verdict run(Program& program, const Arguments& frame, PyObject** registers, std:
                 } else {
                     REQUIRE(PyLong_Check(in.object));
                     const bool is_list = PyList_Check(owner);
-                    REQUIRE(is_list || PyTuple_Check(owner));
+                    REQUIRE(is_list || PyTuple_Check(owner) || is_deque(owner));
                     Py_ssize_t index = PyLong_AsSsize_t(in.object);
                     if (index < 0) {
                         PyErr_Clear();
                         index += Py_SIZE(owner);
                     }
                     REQUIRE(index >= 0 && index < Py_SIZE(owner));
-                    value = is_list ? PyList_GET_ITEM(owner, index) : PyTuple_GET_ITEM(owner, index);
+                    if (is_list) {
+                        value = PyList_GET_ITEM(owner, index);
+                    } else if (PyTuple_Check(owner)) {
+                        value = PyTuple_GET_ITEM(owner, index);
+                    } else {
+                        // Past whatever a subclass defines; the deque keeps the item alive.
+                        value = deque_item(owner, index);
+                    }
                     REQUIRE(value != nullptr);
                 }
                 put(in.b, value);

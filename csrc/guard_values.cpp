@@ -74,6 +74,27 @@ bool values_equal(PyObject* expected, PyObject* got) {
     return false;
 }
 
+static PyTypeObject* deque_type(PyObject* object) {
+    PyTypeObject* type = Py_TYPE(object);
+    while (type != nullptr && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
+           !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) {
+        type = type->tp_base;
+    }
+    return type != nullptr && std::strcmp(type->tp_name, "collections.deque") == 0 ? type : nullptr;
+}
+
+bool is_deque(PyObject* object) { return deque_type(object) != nullptr; }
+
+PyObject* deque_item(PyObject* deque, Py_ssize_t index) {
+    PyObject* item = deque_type(deque)->tp_as_sequence->sq_item(deque, index);
+    if (item == nullptr) {
+        PyErr_Clear();
+        return nullptr;
+    }
+    Py_DECREF(item);
+    return item;
+}
+
 Py_ssize_t length_of(PyObject* object) {
     if (object == nullptr) return 0;
     const unsigned long flags = Py_TYPE(object)->tp_flags;
@@ -83,10 +104,7 @@ Py_ssize_t length_of(PyObject* object) {
     }
     if (flags & Py_TPFLAGS_UNICODE_SUBCLASS) return PyUnicode_GET_LENGTH(object);
     if (PyAnySet_Check(object)) return PySet_GET_SIZE(object);
-    if (std::strcmp(Py_TYPE(object)->tp_name, "collections.deque") == 0 &&
-        (flags & Py_TPFLAGS_IMMUTABLETYPE)) {
-        return Py_SIZE(object);
-    }
+    if (is_deque(object)) return Py_SIZE(object);
     return -1;
 }
 
@@ -144,6 +162,7 @@ Member member_kind(PyObject* name) {
         {"__func__", kFunc},         {"grad", kGrad},
         {"__mro__", kMro},           {"__bases__", kBases},
         {"__name__", kName},         {"__qualname__", kQualname},
+        {"<mapping>", kMapping},
     };
     for (const auto& [text, kind] : names) {
         if (PyUnicode_CompareWithASCIIString(name, text) == 0) return kind;
@@ -166,6 +185,20 @@ Fetch or_none(PyObject* value, PyObject** out) {
 }
 
 }  // namespace
+
+// The mapping that a mappingproxy shows, which has no name of its own: the one object that it refers to.
+static PyObject* mapping_behind(PyObject* proxy) {
+    if (Py_TYPE(proxy) != &PyDictProxy_Type) return nullptr;
+    PyObject* found = nullptr;
+    PyDictProxy_Type.tp_traverse(
+        proxy,
+        [](PyObject* object, void* place) {
+            *static_cast<PyObject**>(place) = object;
+            return 0;
+        },
+        &found);
+    return found;
+}
 
 Fetch fetch_member(PyObject* object, Member kind, PyObject* name, Py_hash_t hash, bool may_call_getters,
                    PyObject** out) {
@@ -204,6 +237,8 @@ Fetch fetch_member(PyObject* object, Member kind, PyObject* name, Py_hash_t hash
             if (*out != nullptr) return Fetch::kNew;
             PyErr_Clear();
         }
+    } else if (kind == kMapping) {
+        return or_none(mapping_behind(object), out);
     } else if (kind == kGrad) {
         *out = tensor_grad(object);
         if (*out != nullptr) return Fetch::kNew;

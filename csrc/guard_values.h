@@ -14,6 +14,11 @@ bool values_equal(PyObject* expected, PyObject* got);
 // len() of what C code can measure; -1 for anything else.  Null (no instance dict) has no keys.
 Py_ssize_t length_of(PyObject* object);
 
+// Whether an object is a collections.deque or of a subclass.
+bool is_deque(PyObject* object);
+// A borrowed item of a deque, past what a subclass defines; null where the index is out of range.
+PyObject* deque_item(PyObject* deque, Py_ssize_t index);
+
 // The keys of a dict or the members of a set, in order; what is no plain value is compared by identity.
 struct Keys {
     std::vector<PyObject*> keys;
@@ -35,6 +40,7 @@ bool are_distinct(Distinct& distinct);
 enum Member : uint8_t {
     kOtherMember,
     kCode,
+    kMapping,
     kGlobals,
     kDefaults,
     kKwDefaults,

@@ -13,10 +13,12 @@ from framehook.source import AttrSource, MemberSource, Source
 from framehook.trace.capture import Capture, GraphBreak, Unsupported
 from framehook.values.base import Value
 from framehook.values.classes import ModuleObjectValue
+from framehook.values.deques import DequeValue
 from framehook.values.functions import CellValue, FunctionValue
-from framehook.values.mappings import DictValue, SetValue
+from framehook.values.mappings import DictValue
 from framehook.values.objects import ObjectValue, instance_dict
 from framehook.values.sequences import ListValue
+from framehook.values.sets import SetValue
 
 #: The dicts in which `nn.Module` keeps its parts: no object has one of them as its `__dict__`.
 _MODULE_TABLES = frozenset(vars(torch.nn.Module()))
@@ -40,7 +42,10 @@ def guard_aliasing(capture: Capture, mutated: Sequence[Any]) -> None:
         guards.add(None, Check.DISTINCT, everything)
     changed: dict[type, list[Source]] = {}
     for effect in capture.effects:
-        if isinstance(effect, (ListValue, DictValue, SetValue, ObjectValue, CellValue)) and effect.source:
+        if (
+            isinstance(effect, (ListValue, DictValue, SetValue, DequeValue, ObjectValue, CellValue))
+            and effect.source
+        ):
             changed.setdefault(effect.python_type(), []).append(effect.source)
     _guard_namespaces(capture, changed)
     if not changed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import inspect
 import types
@@ -18,10 +19,12 @@ from framehook.codegen.emitter import (
 from framehook.source import GlobalsSource
 from framehook.trace.classes import ClassStores
 from framehook.values.base import ConstantValue, LazyValue, Value
+from framehook.values.deques import DequeValue
 from framehook.values.functions import CellValue, FunctionValue, GlobalsView
-from framehook.values.mappings import DictValue, SetValue
+from framehook.values.mappings import DictValue
 from framehook.values.objects import ObjectValue, is_data_descriptor, is_slot
 from framehook.values.sequences import ListValue
+from framehook.values.sets import SetValue
 
 
 def replay(e: Emitter, effect: Any) -> None:
@@ -77,9 +80,23 @@ def _dict(e: Emitter, value: DictValue) -> None:
 def _set(e: Emitter, value: SetValue) -> None:
     check_keys(value, value.elements)
     owner = _owner(e, value)
-    e.call(set.clear, owner)
+    gone = [ConstantValue(key) for key in value.original if key not in value.found]
+    new = [item for key, item in value.found.items() if key not in value.original]
+    for change, items in ((set.difference_update, gone), (set.update, new)):
+        if items:
+            e.call(change, owner, functools.partial(e.emit_items, items))
+            e.builder.pop_top()
+
+
+def _deque(e: Emitter, value: DequeValue) -> None:
+    owner = _owner(e, value)
+    # The new elements come together before the old ones go.
+    e.emit_items(value.items)
+    items = e.keep_top()
     e.builder.pop_top()
-    e.call(set.update, owner, lambda: e.emit_items(list(value.elements.values())))
+    e.call(collections.deque.clear, owner)
+    e.builder.pop_top()
+    e.call(collections.deque.extend, owner, functools.partial(e.builder.load_fast, items))
     e.builder.pop_top()
 
 
@@ -179,6 +196,7 @@ _REPLAYERS: dict[type, Callable[[Emitter, Any], None]] = {
     ListValue: _list,
     DictValue: _dict,
     SetValue: _set,
+    DequeValue: _deque,
     ObjectValue: _object,
     CellValue: _cell,
     FunctionValue: _function,

@@ -32,7 +32,7 @@ from framehook.values.functions import (
 )
 from framehook.values.getters import GetterValue
 from framehook.values.iterators import CallIterator, ComposedIterator, ConstantIterator, ListedIterator
-from framehook.values.mappings import DictIterator, DictValue, DictView, SetValue, own_keys
+from framehook.values.mappings import DictIterator, DictValue, DictView, own_keys
 from framehook.values.numbers import DeferredNumber, IdentityNumber, is_deferred
 from framehook.values.objects import (
     ExceptionValue,
@@ -41,7 +41,17 @@ from framehook.values.objects import (
     ObjectValue,
     native_exception,
 )
-from framehook.values.sequences import BuiltinMethod, ListValue, SequenceIterator, SliceValue, TupleValue
+from framehook.values.proxies import MappingProxyValue
+from framehook.values.sequences import (
+    BuiltinMethod,
+    ListValue,
+    ReversedIterator,
+    SequenceIterator,
+    SliceValue,
+    TupleValue,
+)
+from framehook.values.sets import SetValue, set_with_room
+from framehook.values.shared_iterators import CallIterator, GroupByValue
 from framehook.values.tensor import TensorValue
 
 #: Containers with more elements are built in pieces, as every element takes a stack slot.
@@ -301,8 +311,14 @@ def _view(e: Emitter, value: DictView) -> None:
 
 
 def _set(e: Emitter, value: SetValue) -> None:
-    check_keys(value, value.elements)
-    e.call(value.cls, lambda: e.emit_items(list(value.elements.values())))
+    check_keys(value, value.found)
+    items, room = value.building_order()
+    if items is None:
+        raise NotRebuildable("a set of this order cannot be rebuilt", value)
+    if room:
+        e.call(set_with_room, e.const(value.cls), lambda: e.emit_items(items), e.const(room))
+    else:
+        e.call(value.cls, lambda: e.emit_items(items))
 
 
 def _slice(e: Emitter, value: SliceValue) -> None:
@@ -452,7 +468,10 @@ def _fill(e: Emitter, value: ObjectValue, base: Value) -> None:
         e.call(list.extend, load, lambda: e.emit_items(base.items))
         e.builder.pop_top()
     elif isinstance(base, SetValue):
-        e.call(set.update, load, lambda: e.emit_items(list(base.elements.values())))
+        e.call(set.update, load, lambda: _set(e, base))
+        e.builder.pop_top()
+    elif isinstance(base, DequeValue):
+        e.call(collections.deque.__init__, load, lambda: e.emit_items(base.items), e.const(base.maxlen))
         e.builder.pop_top()
 
 
@@ -523,6 +542,17 @@ def _sequence_iterator(e: Emitter, value: SequenceIterator) -> None:
     _advance(e, value.position)
 
 
+def _reversed_iterator(e: Emitter, value: ReversedIterator) -> None:
+    if value.position >= len(value.sequence.items):
+        raise NotRebuildable("a reversed iterator over a list that became shorter cannot be rebuilt", value)
+    e.call(reversed, lambda: e.emit(value.sequence))
+    owner = e.keep_top()
+    e.begin_method(functools.partial(e.builder.load_fast, owner), "__setstate__")
+    e.builder.load_const(value.position)
+    e.builder.call(1)
+    e.builder.pop_top()
+
+
 def _advance(e: Emitter, position: int) -> None:
     """Advance the iterator on top of the stack, which stays."""
     if position:
@@ -576,12 +606,30 @@ def _listed_iterator(e: Emitter, value: ListedIterator) -> None:
         e.call(iter, lambda: _plain_tuple(e, TupleValue(rest)))
 
 
+#: Iterators that can be rebuilt at any time of what they are made of.
+_LIVE: frozenset[Any] = frozenset(
+    {
+        *(zip, map, filter, enumerate, itertools.count, itertools.repeat, itertools.chain),
+        *(itertools.starmap, itertools.filterfalse, itertools.compress),
+    }
+)
+
+
 def _composed_iterator(e: Emitter, value: ComposedIterator) -> None:
-    if value.started and value.cls not in (zip, map, filter, enumerate):
+    if value.has_raised or (value.started and value.cls not in _LIVE):
         raise NotRebuildable(f"{value.describe()} that has begun cannot be rebuilt", value)
+    if value.is_strict and value.cls is zip:
+        e.call_values(functools.partial(zip, strict=True), *value.parts)
+        return
     if value.is_strict:
-        raise NotRebuildable("zip(strict=True) that has begun cannot be rebuilt", value)
+        raise NotRebuildable(f"{value.describe()} with options cannot be rebuilt", value)
     e.call_values(value.cls, *value.parts)
+
+
+def _group_by(e: Emitter, value: GroupByValue) -> None:
+    if value.current_key is not None:
+        raise NotRebuildable("a groupby that has begun cannot be rebuilt", value)
+    e.call_values(itertools.groupby, value.source_iterator, value.key or ConstantValue(None))
 
 
 def _call_iterator(e: Emitter, value: CallIterator) -> None:
@@ -623,6 +671,10 @@ def _identity_number(e: Emitter, value: IdentityNumber) -> None:
         e.call_values(id, value.owner)
 
 
+def _mapping_proxy(e: Emitter, value: MappingProxyValue) -> None:
+    e.call_values(types.MappingProxyType, value.mapping)
+
+
 def _union(e: Emitter, value: UnionValue) -> None:
     e.call_values(operator.or_, *value.parts)
 
@@ -651,14 +703,17 @@ EMITTERS: dict[type, Callable[[Emitter, Any], None]] = {
     ObjectValue: _object,
     ExceptionValue: _exception,
     SequenceIterator: _sequence_iterator,
+    ReversedIterator: _reversed_iterator,
     ConstantIterator: _constant_iterator,
     DictIterator: _dict_iterator,
     ListedIterator: _listed_iterator,
     ComposedIterator: _composed_iterator,
+    GroupByValue: _group_by,
     CallIterator: _call_iterator,
     DequeValue: _deque,
     DequeIterator: _deque_iterator,
     GetterValue: _getter,
+    MappingProxyValue: _mapping_proxy,
     UnionValue: _union,
     IdentityNumber: _identity_number,
 }

@@ -36,18 +36,21 @@ from framehook.values.functions import (
     GeneratorValue,
 )
 from framehook.values.iterators import MAKERS, CallIterator, ConstantIterator, ListedIterator, make_chain_of
-from framehook.values.mappings import DictValue, SetValue, hash_key
+from framehook.values.mappings import DictValue
 from framehook.values.numbers import is_deferred
 from framehook.values.objects import MISSING, ExceptionValue, ObjectValue, hides_class
 from framehook.values.sequences import (
     ListValue,
+    ReversedIterator,
     SequenceValue,
     SliceValue,
     TupleValue,
     as_index,
     drain,
-    sort_values,
 )
+from framehook.values.sets import SetValue, make_set
+from framehook.values.shared_iterators import CallIterator, make_groupby, make_tee
+from framehook.values.sorting import sort_list
 from framehook.values.tensor import TensorValue
 
 # -- types of values ---------------------------------------------------------------------------------------
@@ -377,6 +380,8 @@ def _len(tr: Any, value: Value) -> int:
 @positional(1, 2)
 def _iter(tr: Any, value: Value, *sentinel: Value) -> Value:
     if sentinel:
+        if not tr.truth(_callable(tr, [value], {})):
+            tr.throw(TypeError, "iter(v, w): v must be callable")
         return tr.note_birth(CallIterator(value, sentinel[0]))
     return tr.iterate(value)
 
@@ -401,12 +406,20 @@ def _next(tr: Any, iterator: Value, *default: Value) -> Value:
     raise AssertionError
 
 
-def _iterator_rule(maker: Rule) -> Rule:
-    return lambda tr, args, kwargs: tr.note_birth(maker(tr, args, kwargs))
+def _iterator_rule(maker: Rule, least: int = 0) -> Rule:
+    def make(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        if len(args) < least:
+            tr.graph_break("exception", "an iterator is made of other arguments")
+        return tr.note_birth(maker(tr, args, kwargs))
+
+    return make
 
 
-for _target, _maker in MAKERS.items():
-    RULES[id(_target)] = _iterator_rule(_maker)
+#: Makers that take any number of positional arguments, or all as keywords.
+_TAKES_NONE = (zip, enumerate, itertools.chain, itertools.product, itertools.count, itertools.zip_longest)
+for _target, _maker in {**MAKERS, itertools.groupby: make_groupby}.items():
+    RULES[id(_target)] = _iterator_rule(_maker, 0 if _target in _TAKES_NONE else 1)
+RULES[id(itertools.tee)] = make_tee
 
 
 #: Rules of class methods of C classes, which are new objects whenever they are looked up.
@@ -446,8 +459,7 @@ def _never(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
 def _set_rule(cls: type) -> Rule:
     @positional(0, 1)
     def make(tr: Any, *iterable: Value) -> Value:
-        items = drain(tr, tr.iterate(iterable[0])) if iterable else []
-        return SetValue({hash_key(tr, item): item for item in items}, cls=cls)
+        return make_set(tr, cls, iterable[0] if iterable else None)
 
     return make
 
@@ -505,8 +517,10 @@ CLASS_METHOD_RULES[collections.OrderedDict, "fromkeys"] = _from_keys(collections
 def _reversed(tr: Any, value: Value) -> Value:
     value = value.realize(tr)
     if isinstance(value, SequenceValue):
-        return ListedIterator(drain(tr, value)[::-1], reversed)
+        return _reversed_value(tr, value)
     if isinstance(value, ConstantValue):
+        if not isinstance(value.value, (str, bytes, tuple, range)):
+            tr.throw(TypeError, f"'{type(value.value).__name__}' object is not reversible")
         return ConstantIterator(tuple(reversed(value.value)))
     if isinstance(value, ObjectValue):
         method = value.special(tr, "__reversed__")
@@ -517,12 +531,16 @@ def _reversed(tr: Any, value: Value) -> Value:
         count = value.length(tr)
         items = [value.get_item(tr, ConstantValue(index)) for index in range(count - 1, -1, -1)]
         return ListedIterator(items, reversed)
-    return value.call_method(tr, "__reversed__", [], {})
+    return _reversed_value(tr, value)
 
 
 def _reversed_value(tr: Any, value: Value) -> Value:
     if isinstance(value, SequenceValue):
-        return ListedIterator(drain(tr, value)[::-1], reversed)
+        value.guard_length(tr)
+        return tr.note_birth(ReversedIterator(value))
+    cls = value.python_type()
+    if not hasattr(cls, "__reversed__") and not hasattr(cls, "__getitem__"):
+        tr.throw(TypeError, f"'{cls.__name__}' object is not reversible")
     return value.call_method(tr, "__reversed__", [], {})
 
 
@@ -532,8 +550,10 @@ def _sorted(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     if isinstance(value, SetValue):
         # The order of a set does not matter to what sorting gives, unless keys are equal.
         if "key" not in kwargs:
-            value = ListValue(list(value.elements.values()))
-    return ListValue(sort_values(tr, ListValue(drain(tr, tr.iterate(value))), kwargs))
+            value = ListValue(list(value.found.values()))
+    made = ListValue(drain(tr, tr.iterate(value)))
+    sort_list(tr, made, kwargs)
+    return made
 
 
 @rule(any)

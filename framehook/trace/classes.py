@@ -15,10 +15,12 @@ from framehook.guards.guard import Check
 from framehook.source import Source
 from framehook.values.base import ConstantValue, Value, is_constant, to_constant
 from framehook.values.classes import ClassValue
-from framehook.values.mappings import DictValue, SetValue
+from framehook.values.deques import DequeValue
+from framehook.values.mappings import DictValue
 from framehook.values.numbers import is_untouched_number
 from framehook.values.objects import MISSING, ExceptionValue, ObjectValue, native_exception
 from framehook.values.sequences import ListValue, TupleValue, drain
+from framehook.values.sets import SetValue
 
 _IMMUTABLE_CLASS = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: nobody can change its attributes
 
@@ -163,6 +165,7 @@ class ClassLookup:
 _BASE_PARTS: tuple[tuple[type, Any], ...] = (
     (dict, lambda cls: DictValue(cls=cls)),
     (list, lambda cls: ListValue([])),
+    (collections.deque, lambda cls: DequeValue([], None)),
     (set, lambda cls: SetValue()),
     (frozenset, lambda cls: SetValue(cls=frozenset)),
 )

@@ -12,9 +12,10 @@ from framehook.trace.rules import RULES
 from framehook.values.base import ConstantValue, MethodOfConstant, Value
 from framehook.values.classes import CallableValue
 from framehook.values.functions import BoundMethodValue, FunctionValue, NestedFunctionValue
-from framehook.values.mappings import DictValue, SetValue
+from framehook.values.mappings import DictValue
 from framehook.values.objects import MISSING, InstanceDictValue, ObjectValue
 from framehook.values.sequences import ListValue, TupleValue
+from framehook.values.sets import SetValue, make_set
 
 #: Values whose objects are their own deep copy.
 _ATOMIC = (ConstantValue, FunctionValue, NestedFunctionValue, CallableValue, MethodOfConstant)
@@ -68,15 +69,16 @@ class _Copying:
         ):
             return self._dict(value, value)
         if isinstance(value, SetValue) and value.cls is set:
-            made = SetValue(dict(value.elements))
-            made.changed = len(value.elements) > 1  # its order is not that of a set built by adding
-            return made
+            return make_set(self.tr, set, ListValue(self._copied(value.order(self.tr))))
         if isinstance(value, BoundMethodValue):
             return BoundMethodValue(value.fn, self.copy(value.owner))
         if isinstance(value, ObjectValue):
             return self._object(value)
         self.tr.graph_break("call", f"copy.deepcopy() of {value.describe()}")
         raise AssertionError
+
+    def _copied(self, items: list[Value]) -> list[Value]:
+        return [self.copy(item) for item in items]
 
     def _list(self, value: ListValue) -> Value:
         value.guard_length(self.tr)

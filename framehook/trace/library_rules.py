@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from framehook.trace.rules import Rule, positional
+from framehook.values import special_methods  # noqa: F401  (it enters the tables of methods)
 from framehook.values.base import ConstantValue, Value
 from framehook.values.deques import make_deque
 from framehook.values.functions import BoundMethodValue
 from framehook.values.getters import make_getter
 from framehook.values.numbers import IdentityNumber
 from framehook.values.objects import ObjectValue
+from framehook.values.proxies import make_proxy
 from framehook.values.sequences import BuiltinMethod, TupleValue
 from framehook.values.tensor import TensorValue
 
@@ -101,6 +103,7 @@ TABLE: dict[Any, Rule] = {
     collections._count_elements: _count_elements,  # type: ignore[attr-defined]
     types.MethodType: _bound_method,
     types.SimpleNamespace: _namespace,
+    types.MappingProxyType: make_proxy,
     operator.itemgetter: functools.partial(make_getter, operator.itemgetter),
     operator.attrgetter: functools.partial(make_getter, operator.attrgetter),
     operator.methodcaller: functools.partial(make_getter, operator.methodcaller),

@@ -21,11 +21,13 @@ from framehook.values.base import (
 from framehook.values.classes import CallableValue, ClassValue, ModuleObjectValue, UnionValue
 from framehook.values.deques import DequeValue
 from framehook.values.functions import FunctionValue, GeneratorValue, NestedFunctionValue
-from framehook.values.mappings import DictValue, DictView, SetValue, hash_key, set_combine
+from framehook.values.mappings import DictValue, DictView
 from framehook.values.numbers import IdentityNumber, defer
 from framehook.values.objects import ObjectValue
 from framehook.values.plain import as_plain
+from framehook.values.proxies import MappingProxyValue
 from framehook.values.sequences import ListValue, SequenceValue, TupleValue, drain
+from framehook.values.sets import SetValue, is_set_like, operand, set_change, set_combine
 from framehook.values.tensor import TensorValue, check_method
 from framehook.values.wording import INVERTING_BOOL_WARNS, type_name
 
@@ -100,7 +102,7 @@ def binary(tr: Tracer, op: str, left: Value, right: Value) -> Value:
     if isinstance(left, TensorValue) or isinstance(right, TensorValue):
         _check_methods(tr, (left, forward), (right, reflected))
         return tr.graph_call(fn, [left, right], {})
-    return _containers(tr, op, fn, left, right, symbol)
+    return _containers(tr, op, fn, shown_mapping(tr, left), shown_mapping(tr, right), symbol)
 
 
 def _function(symbol: str) -> Callable[[Any, Any], Any]:
@@ -174,20 +176,17 @@ def _in_place(tr: Tracer, op: str, left: Value, right: Value) -> Value | None:
         return left
     if isinstance(left, DequeValue) and op == "*=":
         changed = _deque(tr, "*", left, right)
+        left.moved(tr)
         left.items[:] = changed.items
-        left.version += 1
         return left
     if isinstance(left, DictValue) and op == "|=":
         left.update_from(tr, right)
         return left
     if isinstance(left, SetValue) and left.cls is set and op in ("|=", "&=", "-=", "^="):
-        other = right
-        if not isinstance(other, (SetValue, DictView)):
-            return _unsupported(tr, op, left, right)
-        combined = set_combine(tr, op[:-1], left, other)
-        left.touch(tr)
-        left.elements = combined.elements
-        return left
+        if is_set_like(right):
+            set_change(tr, op[:-1], left, right)
+            return left
+        return _unsupported(tr, op, left, right)
     if isinstance(left, ObjectValue):
         special = left.special(tr, method)
         if special is not None:
@@ -195,7 +194,11 @@ def _in_place(tr: Tracer, op: str, left: Value, right: Value) -> Value | None:
             if not _is_not_implemented(result):
                 return result
         elif left.base is not None and left.has_c_special(tr, method):
-            tr.graph_break("call", f"{method} of {left.describe()} is served by C code")
+            other = right.base if isinstance(right, ObjectValue) and right.base is not None else right
+            changed_base = _in_place(tr, op, left.base, other)
+            if changed_base is not left.base:
+                tr.graph_break("call", f"{method} of {left.describe()} is served by C code")
+            return left
     return None
 
 
@@ -255,6 +258,12 @@ def _by_methods(
     return _unsupported(tr, symbol, left, right)
 
 
+def shown_mapping(tr: Tracer, value: Value) -> Value:
+    """What an operator takes for a value: of a mapping proxy the mapping."""
+    value = value.realize(tr)
+    return value.mapping.realize(tr) if isinstance(value, MappingProxyValue) else value
+
+
 def _containers(
     tr: Tracer, op: str, fn: Callable[[Any, Any], Any], left: Value, right: Value, symbol: str = ""
 ) -> Value:
@@ -294,12 +303,10 @@ def _containers(
         known_right, b = to_constant(tr, right)
         if known_left and known_right:
             return fold(tr, fn, [ConstantValue(a), ConstantValue(b)], {})
-    if isinstance(left, (SetValue, DictView)) and op in ("|", "&", "-", "^"):
-        if isinstance(right, (SetValue, DictView)):
-            base = left
-            if isinstance(base, DictView):
-                base = SetValue({hash_key(tr, item): item for item in drain(tr, left)})
-            return set_combine(tr, op, base, right)
+    if op in ("|", "&", "-", "^"):
+        # A view takes any iterable on its right.
+        if is_set_like(left) and (is_set_like(right) or isinstance(left, DictView)):
+            return set_combine(tr, op, left, right)
     if isinstance(left, DictValue) and isinstance(right, DictValue) and op == "|":
         merged = left.plain_copy(tr)
         merged.update_from(tr, right)
@@ -353,7 +360,7 @@ def unary(tr: Tracer, op: str, value: Value) -> Value:
 
 def compare(tr: Tracer, op: str, left: Value, right: Value) -> Value:
     """Rich comparison."""
-    left, right = left.realize(tr), right.realize(tr)
+    left, right = shown_mapping(tr, left), shown_mapping(tr, right)
     fn, forward, reflected = COMPARE[op]
     if isinstance(left, ConstantValue) and isinstance(right, ConstantValue):
         return fold(tr, fn, [left, right], {})
@@ -373,10 +380,8 @@ def compare(tr: Tracer, op: str, left: Value, right: Value) -> Value:
             return _compare_sequences(tr, op, left, right)
     elif isinstance(left, DequeValue) and isinstance(right, DequeValue):
         return _compare_sequences(tr, op, ListValue(list(left.items)), ListValue(list(right.items)))
-    elif isinstance(left, (SetValue, DictView)) and isinstance(right, (SetValue, DictView)):
-        mine = {hash_key(tr, item) for item in _unordered(tr, left)}
-        other = {hash_key(tr, item) for item in _unordered(tr, right)}
-        return ConstantValue(fn(mine, other))
+    elif is_set_like(left) and is_set_like(right):
+        return ConstantValue(fn(set(operand(tr, left)[0]), set(operand(tr, right)[0])))
     elif isinstance(left, DictValue) and isinstance(right, DictValue) and op in ("==", "!="):
         return ConstantValue(_dicts_equal(tr, left, right) is (op == "=="))
     elif _by_identity(left) and _by_identity(right) and op in ("==", "!="):
@@ -415,10 +420,6 @@ def _check_metaclass(tr: Tracer, value: Value, method: str) -> None:
 def _compares_in_c(tr: Tracer, value: Value, method: str) -> bool:
     """Whether a comparison method is a builtin type's own."""
     return not isinstance(value, ObjectValue) or value.special(tr, method) is None
-
-
-def _unordered(tr: Tracer, value: Value) -> list[Value]:
-    return list(value.elements.values()) if isinstance(value, SetValue) else drain(tr, value)
 
 
 def _by_identity(value: Value) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.overrides
 
-from framehook import directives, torch_compat
+from framehook import directives, polyfills, torch_compat
 from framehook.guards.guard import Check
 from framehook.trace.c_calls import call_c_method
 from framehook.trace.classes import new_instance
@@ -19,7 +19,7 @@ from framehook.values.base import CONSTANT_TYPES, ConstantValue, Value
 from framehook.values.classes import ClassValue
 from framehook.values.functions import FunctionValue
 from framehook.values.objects import ObjectValue
-from framehook.values.sequences import SequenceValue
+from framehook.values.sequences import ListValue, SequenceValue
 from framehook.values.tensor import TensorValue
 
 CONSTANT_TYPES.update({torch.finfo, torch.iinfo})
@@ -160,7 +160,8 @@ def check_inlinable(tr: Any, fn: Value) -> None:
     treatment = directives.treatment(real)
     if treatment is not None and treatment != "allow_in_graph":
         tr.graph_break("disabled", f"{real.__qualname__}() is told to run eagerly")
-    if _is_native_module(real.__module__ or ""):
+    module = real.__module__ or ""
+    if _is_native_module(module) and not module.startswith("framehook.polyfills."):
         tr.graph_break("call", f"{real.__module__}.{real.__qualname__}() is not traced")
 
 
@@ -275,6 +276,7 @@ for _fn in _SETTERS:
 
 # -- calling what is not a Python function -----------------------------------------------------------------------------
 
+_POLYFILLS = {id(fn): polyfill for fn, polyfill in polyfills.TABLE.items()}
 _TENSOR_OWNERS = (torch.Tensor, torch._C.TensorBase)
 
 
@@ -288,6 +290,11 @@ def call_real(tr: Any, fn: Any, value: Value, args: Sequence[Value], kwargs: dic
         tr.graph_break("disabled", f"{value.describe()} is told to run eagerly")
     if is_operation(fn) or _is_c_operation(fn) or type(fn).__module__ == "torch._ops":
         return tr.graph_call(fn, args, kwargs)
+    polyfill = _POLYFILLS.get(id(fn))
+    if polyfill is not None:
+        if fn in polyfills.OF_LISTS and not (args and type(args[0].realize(tr)) is ListValue):
+            tr.graph_break("call", f"{value.describe()}() of what is no list")
+        return tr.inline(tr.constant_object(polyfill), args, kwargs)
     owner = getattr(fn, "__objclass__", None)
     if (
         isinstance(fn, (types.MethodDescriptorType, types.WrapperDescriptorType))

@@ -67,9 +67,10 @@ from framehook.values.functions import (
     NestedFunctionValue,
 )
 from framehook.values.iterators import ConstantIterator
-from framehook.values.mappings import DictValue, SetValue
+from framehook.values.mappings import DictValue
 from framehook.values.objects import ExceptionValue, ObjectValue, native_exception
 from framehook.values.sequences import ListValue, SliceValue, TupleValue, drain
+from framehook.values.sets import SetValue
 from framehook.values.tensor import TensorValue
 
 rules.rule(copy.deepcopy)(copying.deepcopy)
@@ -520,7 +521,7 @@ class SymbolicTracer:
                 {key: (self.from_plain(key), self.from_plain(item)) for key, item in obj.items()}
             )
         if cls is set or cls is frozenset:
-            return SetValue({item: ConstantValue(item) for item in obj}, cls=cls)
+            return SetValue.wrapping(set(obj), cls, {item: ConstantValue(item) for item in obj})
         if cls is slice:
             return SliceValue([self.from_plain(part) for part in (obj.start, obj.stop, obj.step)])
         if isinstance(obj, type) or callable(obj):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import gc
 import types
 from collections.abc import Callable
 from typing import Any
@@ -16,10 +17,13 @@ from framehook.guards.guard import Check, TensorSpec, WeakIdentity
 from framehook.source import ObjectSource, Source
 from framehook.values.base import CONSTANT_TYPES, ConstantValue, LazyValue, Tracer, Value, is_constant
 from framehook.values.classes import CallableValue, ClassValue, ModuleObjectValue
+from framehook.values.deques import DequeValue
 from framehook.values.functions import BoundMethodValue, CellValue, FunctionValue, is_persistent
-from framehook.values.mappings import DictValue, SetValue
+from framehook.values.mappings import DictValue
 from framehook.values.objects import ObjectValue
+from framehook.values.proxies import MappingProxyValue
 from framehook.values.sequences import ListValue, SliceValue, TupleValue
+from framehook.values.sets import SetValue
 from framehook.values.tensor import TensorValue
 
 Wrapper = Callable[[Any, Any, Source], Value]
@@ -126,6 +130,8 @@ def _builtin_part(tr: Any, obj: Any, cls: type, source: Source) -> Value | None:
     if issubclass(cls, list):
         items = list.__iter__(obj)
         return ListValue([tr.lazy(item, source.item(index)) for index, item in enumerate(items)], source)
+    if issubclass(cls, collections.deque):
+        return _deque_of(tr, obj, source)
     if issubclass(cls, tuple):
         parts = tuple.__iter__(obj)
         return TupleValue([tr.lazy(item, source.item(index)) for index, item in enumerate(parts)], source)
@@ -200,7 +206,31 @@ def _set(tr: Any, obj: Any, source: Source) -> Value:
         tr.graph_break("container", "a set of objects that are not plain constants")
     tr.guard(source, Check.TYPE, type(obj))
     tr.guard(source, Check.MEMBERS, tuple(obj))
-    return SetValue({item: ConstantValue(item) for item in obj}, source, cls=type(obj))
+    value = SetValue(source, type(obj))
+    value.original = tuple(obj)
+    for item in value.original:
+        value.put(item, ConstantValue(item))
+    return value
+
+
+def _deque(tr: Any, obj: collections.deque[Any], source: Source) -> Value:
+    tr.guard(source, Check.TYPE, type(obj))
+    return _deque_of(tr, obj, source)
+
+
+def _deque_of(tr: Any, obj: collections.deque[Any], source: Source) -> DequeValue:
+    items = list(collections.deque.__iter__(obj))
+    tr.guard(source, Check.LENGTH, len(items))
+    tr.guard(source.member("maxlen"), Check.EQUALS, obj.maxlen)
+    return DequeValue(
+        [tr.lazy(item, source.item(index)) for index, item in enumerate(items)], obj.maxlen, source
+    )
+
+
+def _mapping_proxy(tr: Any, obj: Any, source: Source) -> Value:
+    tr.guard(source, Check.TYPE, types.MappingProxyType)
+    (mapping,) = gc.get_referents(obj)
+    return MappingProxyValue(tr.lazy(mapping, source.member("<mapping>")), source)
 
 
 def _function(tr: Any, obj: types.FunctionType, source: Source) -> Value:
@@ -268,6 +298,8 @@ _MAKERS: dict[type, Wrapper] = {
     collections.defaultdict: _dict,
     set: _set,
     frozenset: _set,
+    collections.deque: _deque,
+    types.MappingProxyType: _mapping_proxy,
     types.FunctionType: _function,
     types.MethodType: _method,
     types.CellType: _cell,

@@ -1,41 +1,57 @@
-"""`collections.deque` made inside the frame (CPython: Modules/_collectionsmodule.c)."""
+"""`collections.deque` (CPython: Modules/_collectionsmodule.c)."""
 
 from __future__ import annotations
 
 import collections
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from framehook.values.base import ConstantValue, Tracer, Value
-from framehook.values.iterators import IteratorValue
 from framehook.values.sequences import (
     BuiltinContainer,
+    IteratorValue,
     Method,
     as_index,
     as_slice,
     check_arguments,
-    drain,
     operator_methods,
 )
 
+if TYPE_CHECKING:
+    from framehook.source import Source
+
 
 class DequeValue(BuiltinContainer):
-    """A deque.  `version` moves with every change: iterators notice."""
+    """A deque; one from outside is guarded by length when it is made.  `version` moves with every change: iterators
+    notice.
+    """
 
-    __slots__ = ("items", "maxlen", "version")
+    __slots__ = ("changed", "items", "maxlen", "version")
 
-    def __init__(self, items: list[Value], maxlen: int | None) -> None:
-        self.source = None
+    def __init__(self, items: list[Value], maxlen: int | None, source: Source | None = None) -> None:
+        self.source = source
         self.items = items
         self.maxlen = maxlen
+        self.changed = False
         self.version = 0
         self.trim(from_left=True)
 
     def python_type(self) -> type:
         return collections.deque
 
-    def trim(self, *, from_left: bool) -> None:
-        """Drop what is too much at one end; the deque has changed."""
+    def touch(self, tr: Tracer) -> None:
+        """The deque changes; what puts an element in another's place disturbs no iterator."""
+        if not self.changed:
+            self.changed = True
+            tr.mutated(self)
+
+    def moved(self, tr: Tracer) -> None:
+        """The deque changes so that iterators over it end."""
+        self.touch(tr)
         self.version += 1
+
+    def trim(self, *, from_left: bool) -> None:
+        """Drop what is too much at one end."""
         extra = len(self.items) - self.maxlen if self.maxlen is not None else 0
         if extra > 0:
             if from_left:
@@ -66,15 +82,17 @@ class DequeValue(BuiltinContainer):
         return index
 
     def get_item(self, tr: Tracer, key: Value) -> Value:
-        return self.items[self._position(tr, key)]
+        return tr.found(self.items[self._position(tr, key)])
 
     def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
-        # Putting an element in another's place does not disturb iterators.
-        self.items[self._position(tr, key)] = value
+        position = self._position(tr, key)
+        self.touch(tr)
+        self.items[position] = value
 
     def del_item(self, tr: Tracer, key: Value) -> None:
-        del self.items[self._position(tr, key)]
-        self.version += 1
+        position = self._position(tr, key)
+        self.moved(tr)
+        del self.items[position]
 
     def iterate(self, tr: Tracer) -> Value:
         return DequeIterator(self, is_reversed=False)
@@ -126,6 +144,12 @@ class DequeIterator(IteratorValue):
 
 def make_deque(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     """`deque(iterable=(), maxlen=None)`."""
+    made = DequeValue([], None)
+    _init(tr, made, args, kwargs)
+    return made
+
+
+def _init(tr: Tracer, self: DequeValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     if len(args) > 2 or set(kwargs) - {"iterable", "maxlen"}:
         tr.graph_break("exception", "deque() is called with other arguments")
     bound = (args[1] if len(args) > 1 else kwargs.get("maxlen", ConstantValue(None))).realize(tr)
@@ -134,8 +158,15 @@ def make_deque(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> V
     maxlen = bound.value
     if maxlen is not None and maxlen < 0:
         tr.throw(ValueError, "maxlen must be non-negative")
+    if self.source is not None and maxlen != self.maxlen:
+        tr.graph_break("side_effect", "a deque from outside is given another length")
+    if self.items:
+        _clear(tr, self, [], {})
+    self.maxlen = maxlen
     iterable = args[0] if args else kwargs.get("iterable")
-    return DequeValue(drain(tr, tr.iterate(iterable)) if iterable is not None else [], maxlen)
+    if iterable is not None:
+        _extend(tr, self, [iterable], {})
+    return ConstantValue(None)
 
 
 # -- methods -----------------------------------------------------------------------------------------
@@ -143,6 +174,7 @@ def make_deque(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> V
 
 def _append(tr: Tracer, self: DequeValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     check_arguments(tr, "append", args, kwargs, 1, 1)
+    self.moved(tr)
     self.items.append(args[0])
     self.trim(from_left=True)
     return ConstantValue(None)
@@ -150,6 +182,7 @@ def _append(tr: Tracer, self: DequeValue, args: Sequence[Value], kwargs: dict[st
 
 def _append_left(tr: Tracer, self: DequeValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     check_arguments(tr, "appendleft", args, kwargs, 1, 1)
+    self.moved(tr)
     self.items.insert(0, args[0])
     self.trim(from_left=False)
     return ConstantValue(None)
@@ -184,7 +217,7 @@ def _pop(tr: Tracer, self: DequeValue, args: Sequence[Value], kwargs: dict[str, 
     check_arguments(tr, "pop", args, kwargs, 0, 0)
     if not self.items:
         tr.throw(IndexError, "pop from an empty deque")
-    self.version += 1
+    self.moved(tr)
     return self.items.pop()
 
 
@@ -192,14 +225,14 @@ def _pop_left(tr: Tracer, self: DequeValue, args: Sequence[Value], kwargs: dict[
     check_arguments(tr, "popleft", args, kwargs, 0, 0)
     if not self.items:
         tr.throw(IndexError, "pop from an empty deque")
-    self.version += 1
+    self.moved(tr)
     return self.items.pop(0)
 
 
 def _clear(tr: Tracer, self: DequeValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     check_arguments(tr, "clear", args, kwargs, 0, 0)
+    self.moved(tr)
     self.items.clear()
-    self.version += 1
     return ConstantValue(None)
 
 
@@ -237,8 +270,8 @@ def _insert(tr: Tracer, self: DequeValue, args: Sequence[Value], kwargs: dict[st
         tr.graph_break("call", "deque.insert() at a position that is no constant")
     if self.maxlen is not None and len(self.items) >= self.maxlen:
         tr.throw(IndexError, "deque already at its maximum size")
+    self.moved(tr)
     self.items.insert(index, args[1])
-    self.version += 1
     return ConstantValue(None)
 
 
@@ -250,14 +283,15 @@ def _remove(tr: Tracer, self: DequeValue, args: Sequence[Value], kwargs: dict[st
         if self.version != version:
             tr.throw(IndexError, "deque mutated during remove().")
         if found:
+            self.moved(tr)
             del self.items[position]
-            self.version += 1
             return ConstantValue(None)
     tr.graph_break("exception", "deque.remove() of what is not in it")
 
 
 def _reverse(tr: Tracer, self: DequeValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     check_arguments(tr, "reverse", args, kwargs, 0, 0)
+    self.touch(tr)
     self.items.reverse()
     return ConstantValue(None)
 
@@ -269,8 +303,8 @@ def _rotate(tr: Tracer, self: DequeValue, args: Sequence[Value], kwargs: dict[st
         tr.graph_break("call", "deque.rotate() by what is no constant")
     if len(self.items) > 1:
         count %= len(self.items)
+        self.moved(tr)
         self.items[:] = self.items[len(self.items) - count :] + self.items[: len(self.items) - count]
-        self.version += 1
     return ConstantValue(None)
 
 
@@ -297,5 +331,6 @@ METHODS: dict[str, Method] = {
     "reverse": _reverse,
     "rotate": _rotate,
     "__reversed__": _reversed,
+    "__init__": _init,
 }
 DequeValue.methods = METHODS

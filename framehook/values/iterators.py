@@ -7,24 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from framehook.values.base import ConstantValue, ObservedException, Tracer, Value
-from framehook.values.sequences import BuiltinMethod, TupleValue, iterator_method
-
-
-class IteratorValue(Value):
-    """Base of iterators that run inside the trace."""
-
-    __slots__ = ()
-
-    def iterate(self, tr: Tracer) -> Value:
-        return self
-
-    def get_attr(self, tr: Tracer, name: str) -> Value:
-        if name in ("__next__", "__iter__"):
-            return BuiltinMethod(self, name)
-        return super().get_attr(tr, name)
-
-    def call_method(self, tr: Tracer, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-        return iterator_method(tr, self, name, args, kwargs)
+from framehook.values.sequences import IteratorValue, TupleValue
 
 
 class ConstantIterator(IteratorValue):
@@ -144,6 +127,8 @@ def _iterators(tr: Tracer, values: Sequence[Value]) -> list[Value]:
 
 def make_zip(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     """zip(*iterables, strict=False)."""
+    if set(kwargs) - {"strict"}:
+        tr.graph_break("exception", "zip() is called with other arguments")
     strict = "strict" in kwargs and kwargs["strict"].realize(tr).truth(tr)
     sources = _iterators(tr, args)
 
@@ -154,8 +139,8 @@ def make_zip(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Val
             for number, source in enumerate(sources):
                 item = source.next(tr)
                 if item is None:
-                    if strict and (number or any(other.next(tr) is not None for other in sources[1:])):
-                        tr.graph_break("exception", "zip(strict=True) over iterables of different length")
+                    if strict:
+                        _check_ends(tr, sources, number)
                     return
                 row.append(item)
             yield from_tuple(tuple(row))
@@ -163,8 +148,24 @@ def make_zip(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Val
     return ComposedIterator(zip, list(sources), run(), is_strict=strict)
 
 
+def _check_ends(tr: Tracer, sources: list[Value], ended: int) -> None:
+    """Raise what zip(strict=True) raises when one iterable has ended (CPython: zip_next)."""
+
+    def differ(number: int, how: str) -> None:
+        others = " 1" if number == 1 else f"s 1-{number}"
+        tr.throw(ValueError, f"zip() argument {number + 1} is {how} than argument{others}")
+
+    if ended:
+        differ(ended, "shorter")
+    for number, source in enumerate(sources[1:], 1):
+        if source.next(tr) is not None:
+            differ(number, "longer")
+
+
 def make_map(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     """map(fn, *iterables)."""
+    if kwargs or len(args) < 2:
+        tr.graph_break("exception", "map() is called with other arguments")
     fn = args[0]
     sources = _iterators(tr, args[1:])
 
@@ -183,6 +184,8 @@ def make_map(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Val
 
 def make_filter(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     """filter(fn or None, iterable)."""
+    if kwargs or len(args) != 2:
+        tr.graph_break("exception", "filter() is called with other arguments")
     fn, iterable = args
     source = tr.iterate(iterable)
     predicate = fn.realize(tr)
@@ -199,6 +202,12 @@ def make_filter(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> 
 
 def make_enumerate(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     """enumerate(iterable, start=0)."""
+    if (
+        set(kwargs) - {"iterable", "start"}
+        or not 1 <= len(args) + len(kwargs) <= 2
+        or not (args or "iterable" in kwargs)
+    ):
+        tr.graph_break("exception", "enumerate() is called with other arguments")
     iterable = args[0] if args else kwargs["iterable"]
     start = args[1] if len(args) > 1 else kwargs.get("start", ConstantValue(0))
     first = start.realize(tr)
@@ -219,14 +228,16 @@ def make_enumerate(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) 
 
 def make_chain(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     """itertools.chain(*iterables)."""
+    parts = list(args)
 
     def run() -> Iterator[Value]:
-        for arg in args:
-            source = tr.iterate(arg)
+        while parts:
+            parts[0] = source = tr.iterate(parts[0])
             while (item := source.next(tr)) is not None:
                 yield item
+            del parts[0]
 
-    return ComposedIterator(itertools.chain, list(args), run())
+    return ComposedIterator(itertools.chain, parts, run())
 
 
 def make_chain_of(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
@@ -253,13 +264,19 @@ def make_islice(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> 
         if not isinstance(bound, ConstantValue):
             tr.graph_break("call", "islice() with bounds that are not constant")
         bounds.append(bound.value)
-    source = tr.iterate(args[0])
+    places: list[Value] = []
 
     def elements() -> Iterator[Value]:
+        source = places[0]
         while (item := source.next(tr)) is not None:
             yield item
 
-    return ComposedIterator(itertools.islice, [source, *args[1:]], itertools.islice(elements(), *bounds))
+    try:
+        run = itertools.islice(elements(), *bounds)
+    except (TypeError, ValueError) as error:
+        tr.throw(type(error), *error.args)
+    places.append(tr.iterate(args[0]))
+    return ComposedIterator(itertools.islice, [*places, *args[1:]], run)
 
 
 def make_repeat(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
@@ -270,7 +287,14 @@ def make_repeat(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> 
     count = times.realize(tr)
     if not isinstance(count, ConstantValue):
         tr.graph_break("call", "repeat() a number of times that is not constant")
-    return ComposedIterator(itertools.repeat, [args[0], count], itertools.repeat(args[0], count.value))
+    parts: list[Value] = [args[0], count]
+
+    def run() -> Iterator[Value]:
+        for left in range(count.value - 1, -1, -1):
+            parts[1] = ConstantValue(left)
+            yield args[0]
+
+    return ComposedIterator(itertools.repeat, parts, run())
 
 
 def make_product(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
@@ -286,11 +310,26 @@ def make_product(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) ->
 
 def make_count(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     """itertools.count(start=0, step=1)."""
-    plain = [arg.realize(tr) for arg in args]
-    if kwargs or not all(isinstance(value, ConstantValue) for value in plain):
+    first, step = ConstantValue(0), ConstantValue(1)
+    given = dict(zip(("start", "step"), args, strict=False))
+    plain = [
+        ({**given, **kwargs}).get(name, value).realize(tr)
+        for name, value in (("start", first), ("step", step))
+    ]
+    if set(kwargs) - {"start", "step"} or len(args) > 2 or set(given) & set(kwargs):
+        tr.graph_break("exception", "count() is called with other arguments")
+    numbers = [value.value for value in plain if isinstance(value, ConstantValue)]
+    if len(numbers) < 2 or not all(type(number) in (int, float) for number in numbers):
         tr.graph_break("call", "count() from a number that is not constant")
-    numbers = itertools.count(*(value.value for value in plain if isinstance(value, ConstantValue)))
-    return ComposedIterator(itertools.count, plain, (ConstantValue(number) for number in numbers))
+    counter = itertools.count(*numbers)
+
+    def run() -> Iterator[Value]:
+        # What it gives next is known without asking: so it can be rebuilt at any time.
+        for number in counter:
+            plain[0] = ConstantValue(number + numbers[1])
+            yield ConstantValue(number)
+
+    return ComposedIterator(itertools.count, plain, run())
 
 
 def make_accumulate(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
@@ -341,8 +380,11 @@ def _over(
     def make(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         if kwargs or len(args) != 2:
             tr.graph_break("call", f"{fn.__name__}() is called with other arguments")
-        first, second = args if takes_function else (args[1], args[0])
-        return ComposedIterator(fn, list(args), run(tr, first, tr.iterate(second)))
+        if takes_function:
+            source = tr.iterate(args[1])
+            return ComposedIterator(fn, [args[0], source], run(tr, args[0], source))
+        source, chosen = tr.iterate(args[0]), tr.iterate(args[1])
+        return ComposedIterator(fn, [source, chosen], run(tr, chosen, source))
 
     return make
 
@@ -375,8 +417,7 @@ def _star_map(tr: Tracer, fn: Value, source: Value) -> Iterator[Value]:
 
 
 def _compress(tr: Tracer, selectors: Value, source: Value) -> Iterator[Value]:
-    chosen = tr.iterate(selectors)
-    while (item := source.next(tr)) is not None and (choice := chosen.next(tr)) is not None:
+    while (item := source.next(tr)) is not None and (choice := selectors.next(tr)) is not None:
         if tr.truth(choice):
             yield item
 

@@ -1,17 +1,23 @@
-"""Dicts, their views, and sets."""
+"""Dicts and their views."""
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from framehook.guards.guard import Check
-from framehook.values.base import ConstantValue, LazyValue, Tracer, Value, is_constant
-from framehook.values.iterators import IteratorValue, ListedIterator
+from framehook.values.base import (
+    ConstantValue,
+    LazyValue,
+    ObservedException,
+    Tracer,
+    Value,
+    is_constant,
+)
 from framehook.values.sequences import (
     BuiltinContainer,
-    ListValue,
+    IteratorValue,
     Method,
     SequenceValue,
     TupleValue,
@@ -39,7 +45,7 @@ def hash_key(tr: Tracer, value: Value) -> Hashable:
     custom = getattr(value, "hash_key", None)
     if custom is not None:
         return custom(tr)
-    if isinstance(value, (ListValue, DictValue, SetValue)):
+    if isinstance(value, BuiltinContainer) and value.python_type().__hash__ is None:
         tr.throw(TypeError, f"unhashable type: '{value.python_type().__name__}'")
     tr.graph_break("call", f"{value.describe()} is used as a key")
 
@@ -137,6 +143,21 @@ class DictValue(BuiltinContainer):
             tr.mutated(self)
 
     # -- protocol ----------------------------------------------------------------------------------
+    def get_attr(self, tr: Tracer, name: str) -> Value:
+        if name == "default_factory" and issubclass(self.cls, collections.defaultdict):
+            return self.default_factory if self.default_factory is not None else ConstantValue(None)
+        return super().get_attr(tr, name)
+
+    def set_attr(self, tr: Tracer, name: str, value: Value) -> None:
+        if name == "default_factory" and issubclass(self.cls, collections.defaultdict):
+            if self.source is not None:
+                tr.graph_break("side_effect", "the default_factory of a dict from outside is set")
+            plain = value.realize(tr)
+            is_none = isinstance(plain, ConstantValue) and plain.value is None
+            self.default_factory = None if is_none else plain
+            return
+        super().set_attr(tr, name, value)
+
     def truth(self, tr: Tracer) -> bool:
         return self.length(tr) > 0
 
@@ -196,18 +217,15 @@ class DictValue(BuiltinContainer):
                 self.set_item(tr, key, value)
             return
         if hasattr(other.python_type(), "keys"):
-            if isinstance(base, DictValue):
-                keys = tr.call(other.get_attr(tr, "keys"), [], {})
-            else:
-                keys = other.call_method(tr, "keys", [], {})
-            for key in drain(tr, keys):
+            for key in drain(tr, tr.call(other.get_attr(tr, "keys"), [], {})):
                 self.set_item(tr, key, other.get_item(tr, key))
             return
-        for pair in drain(tr, other):
-            parts = drain(tr, pair)
-            if len(parts) != 2:
-                tr.graph_break("exception", "dict.update() with elements that are no pairs")
+        iterator = tr.iterate(other)
+        position = 0
+        while (pair := iterator.next(tr)) is not None:
+            parts = _pair(tr, pair, position)
             self.set_item(tr, parts[0], parts[1])
+            position += 1
 
     def plain_copy(self, tr: Tracer) -> DictValue:
         """A new dict of the same class and contents."""
@@ -215,6 +233,20 @@ class DictValue(BuiltinContainer):
         copy = DictValue(dict(self.items), cls=self.cls)
         copy.default_factory = self.default_factory
         return copy
+
+
+def _pair(tr: Tracer, pair: Value, position: int) -> list[Value]:
+    """The two elements of what becomes a row of a dict (CPython: PyDict_MergeFromSeq2)."""
+    words = f"dictionary update sequence element #{position}"
+    try:
+        parts = drain(tr, pair)
+    except ObservedException as observed:
+        if issubclass(observed.value.python_type(), TypeError):
+            tr.throw(TypeError, f"cannot convert {words} to a sequence")
+        raise
+    if len(parts) != 2:
+        tr.throw(ValueError, f"{words} has length {len(parts)}; 2 is required")
+    return parts
 
 
 def _is_read_directly(tr: Tracer, cls: type) -> bool:
@@ -333,76 +365,6 @@ class DictView(BuiltinContainer):
         return super().contains(tr, item)
 
 
-class SetValue(BuiltinContainer):
-    """A set or frozenset.  Elements from outside are guarded as a whole when the value is made."""
-
-    __slots__ = ("changed", "cls", "elements", "version")
-
-    def __init__(
-        self, elements: dict[Hashable, Value] | None = None, source: Source | None = None, cls: type = set
-    ) -> None:
-        self.source = source
-        self.elements: dict[Hashable, Value] = {} if elements is None else elements
-        self.cls = cls
-        self.changed = False
-        self.version = 0  # moves with every change
-
-    def python_type(self) -> type:
-        return self.cls
-
-    def touch(self, tr: Tracer) -> None:
-        """The set is about to change."""
-        self.version += 1
-        if not self.changed:
-            self.changed = True
-            tr.mutated(self)
-
-    def truth(self, tr: Tracer) -> bool:
-        return bool(self.elements)
-
-    def length(self, tr: Tracer) -> int:
-        return len(self.elements)
-
-    def contains(self, tr: Tracer, item: Value) -> bool:
-        return hash_key(tr, item) in self.elements
-
-    def order(self, tr: Tracer) -> list[Value]:
-        """The elements in the order in which the real set gives them.
-
-        Small integers hash to themselves on every run; the order of strings depends on the hash seed of the
-        process, which is fixed while this process lives.  The order of other objects is not known.
-        """
-        if len(self.elements) > 1 and (self.source is None or self.changed):
-            keys = list(self.elements)
-            if not all(is_constant(key) for key in keys):
-                tr.graph_break("container", "the order of a set of objects is not known before it exists")
-            if self.changed:
-                tr.graph_break("container", "the order of a set depends on how it grew")
-            # A set of the same history has the same order.
-            replay: set[Any] = set()
-            for key in keys:
-                replay.add(key)
-            return [self.elements[key] for key in replay]
-        return list(self.elements.values())
-
-    def iterate(self, tr: Tracer) -> Value:
-        size = len(self.elements)
-        version = self.version
-
-        def check(tr: Tracer) -> None:
-            if len(self.elements) != size:
-                tr.throw(RuntimeError, "Set changed size during iteration")
-            if self.version != version:
-                tr.graph_break("container", "the elements of a set are replaced while it is looked through")
-
-        return ListedIterator(self.order(tr), type(iter(set())), check, self, version)
-
-    def constant_parts(self, tr: Tracer) -> tuple[bool, Any]:
-        if self.cls is frozenset and is_constant(tuple(self.elements)):
-            return True, frozenset(self.elements)
-        return False, None
-
-
 # -- methods of dict -----------------------------------------------------------------------------------
 
 
@@ -427,12 +389,15 @@ def _dict_pop(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[s
 
 def _popitem(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     last = True
+    is_ordered = issubclass(self.cls, collections.OrderedDict)
     if args or kwargs:
+        if not is_ordered or len(args) + len(kwargs) > 1 or set(kwargs) - {"last"}:
+            tr.graph_break("exception", "popitem() is called with arguments that do not fit")
         flag = (args[0] if args else kwargs["last"]).realize(tr)
         last = flag.truth(tr)
     self.touch(tr)
     if not self.items:
-        tr.throw(KeyError, "popitem(): dictionary is empty")
+        tr.throw(KeyError, "dictionary is empty" if is_ordered else "popitem(): dictionary is empty")
     known = list(self.items)[-1 if last else 0]
     self.version += 1
     key, value = self.items.pop(known)
@@ -483,8 +448,6 @@ def _dict_copy(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[
 def _view(kind: str) -> Method:
     def method(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         check_arguments(tr, kind, args, kwargs, 0, 0)
-        if self.cls is not dict and issubclass(self.cls, collections.OrderedDict):
-            return DictView(self, kind)
         return DictView(self, kind)
 
     return method
@@ -498,8 +461,6 @@ def _reversed(tr: Tracer, self: Any, args: Sequence[Value], kwargs: dict[str, Va
 
 
 def _move_to_end(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-    if self.cls is not collections.OrderedDict:
-        tr.throw(AttributeError, "'dict' object has no attribute 'move_to_end'")
     flag = args[1] if len(args) > 1 else kwargs.get("last", ConstantValue(True))
     last = flag.realize(tr).truth(tr)
     self.touch(tr)
@@ -539,125 +500,4 @@ DictView.methods = {
 }
 
 
-# -- methods of set ------------------------------------------------------------------------------------
-
-
-def _elements_of(tr: Tracer, value: Value) -> dict[Hashable, Value]:
-    value = value.realize(tr)
-    if isinstance(value, SetValue):
-        return dict(value.elements)
-    return {hash_key(tr, item): item for item in drain(tr, value)}
-
-
-def set_combine(tr: Tracer, op: str, left: SetValue, right: Value) -> SetValue:
-    """`|`, `&`, `-`, `^` of sets; the result has the left one's class."""
-    other = _elements_of(tr, right)
-    mine = left.elements
-    if op == "|":
-        merged = {**mine, **{k: v for k, v in other.items() if k not in mine}}
-    elif op == "&":
-        merged = {k: v for k, v in mine.items() if k in other}
-    elif op == "-":
-        merged = {k: v for k, v in mine.items() if k not in other}
-    else:
-        merged = {k: v for k, v in mine.items() if k not in other}
-        merged.update({k: v for k, v in other.items() if k not in mine})
-    result = SetValue(merged, cls=left.cls)
-    result.changed = True  # its order is not that of a set built by adding
-    return result
-
-
-def _combine(op: str, in_place: bool = False) -> Method:
-    def method(tr: Tracer, self: SetValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-        result = self
-        for other in args:
-            result = set_combine(tr, op, result, other)
-        if not in_place:
-            return result if args else SetValue(dict(self.elements), cls=self.cls)
-        self.touch(tr)
-        self.elements = dict(result.elements)
-        return ConstantValue(None)
-
-    return method
-
-
-def _relation(test: Callable[[set[Any], set[Any]], bool]) -> Method:
-    def method(tr: Tracer, self: SetValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-        check_arguments(tr, "relation", args, kwargs, 1, 1)
-        return ConstantValue(test(set(self.elements), set(_elements_of(tr, args[0]))))
-
-    return method
-
-
-def _set_add(tr: Tracer, self: SetValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-    check_arguments(tr, "add", args, kwargs, 1, 1)
-    known = hash_key(tr, args[0])
-    if known not in self.elements:
-        if self.source is not None:
-            self.touch(tr)
-        else:
-            self.version += 1
-        self.elements[known] = args[0]
-    return ConstantValue(None)
-
-
-def _set_discard(strict: bool) -> Method:
-    def method(tr: Tracer, self: SetValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-        check_arguments(tr, "discard", args, kwargs, 1, 1)
-        known = hash_key(tr, args[0])
-        if known in self.elements:
-            self.touch(tr)
-            del self.elements[known]
-        elif strict:
-            tr.throw(KeyError, args[0])
-        return ConstantValue(None)
-
-    return method
-
-
-def _set_clear(tr: Tracer, self: SetValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-    self.touch(tr)
-    self.elements.clear()
-    return ConstantValue(None)
-
-
-def _set_copy(tr: Tracer, self: SetValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-    copy = SetValue(dict(self.elements), cls=self.cls)
-    copy.changed = len(self.elements) > 1
-    return copy
-
-
-def _set_init(tr: Tracer, self: SetValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-    check_arguments(tr, "__init__", args, kwargs, 0, 1)
-    if args:
-        self.touch(tr)
-        self.elements = _elements_of(tr, args[0])
-    return ConstantValue(None)
-
-
-SetValue.methods = {
-    **{
-        name: method
-        for name, method in operator_methods({}).items()
-        if name not in ("__getitem__", "__setitem__", "__delitem__")
-    },
-    "union": _combine("|"),
-    "intersection": _combine("&"),
-    "difference": _combine("-"),
-    "symmetric_difference": _combine("^"),
-    "update": _combine("|", in_place=True),
-    "intersection_update": _combine("&", in_place=True),
-    "difference_update": _combine("-", in_place=True),
-    "symmetric_difference_update": _combine("^", in_place=True),
-    "issubset": _relation(set.issubset),
-    "issuperset": _relation(set.issuperset),
-    "isdisjoint": _relation(set.isdisjoint),
-    "add": _set_add,
-    "discard": _set_discard(strict=False),
-    "remove": _set_discard(strict=True),
-    "clear": _set_clear,
-    "copy": _set_copy,
-    "__init__": _set_init,
-}
-
-__all__ = ["DictValue", "DictView", "SequenceValue", "SetValue", "hash_key", "set_combine"]
+__all__ = ["DictValue", "DictView", "SequenceValue", "hash_key"]

@@ -375,8 +375,14 @@ class ObjectValue(Value):
         is_member = issubclass(self.cls, enum.Enum) and eq is object.__eq__
         if (raw is object.__hash__ and eq is object.__eq__) or is_member:
             return ("object", id(self.obj)) if self.obj is not None else self
-        if self.base is not None and isinstance(raw, SLOT_WRAPPERS) and isinstance(eq, SLOT_WRAPPERS):
-            return hash_key(tr, self.base)
+        if isinstance(raw, SLOT_WRAPPERS) and isinstance(eq, SLOT_WRAPPERS):
+            if self.base is not None:
+                return hash_key(tr, self.base)
+            if issubclass(self.cls, enum.Enum):
+                # A member of an enum of strings or numbers is found where its value is.
+                for plain in (str, int, float):
+                    if raw is vars(plain)["__hash__"] and eq is vars(plain)["__eq__"]:
+                        return plain.__new__(plain, self.obj) if plain is not str else str.__str__(self.obj)
         if raw is None:
             tr.throw(TypeError, f"unhashable type: '{type_name(self.cls)}'")
         method = self.special(tr, "__hash__")
@@ -430,9 +436,16 @@ def throw_descriptor_error(tr: Tracer, raw: Any, cls: type, act: Any, *args: Any
     tr.graph_break("exception", f"a {type(raw).__name__} of class {cls.__qualname__} refuses")
 
 
+#: What serves fields of objects of C code.
+_FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+
+
 def bind_raw(tr: Tracer, raw: object, value: Value, owner: Value, cls: type, name: str) -> Value:
     """Bind the raw class attribute `raw` (as a value: `value`) to `owner`, an instance of `cls`."""
     kind = type(raw)
+    if kind in _FIELDS and isinstance(owner, ObjectValue) and owner.base is not None:
+        if issubclass(owner.base.python_type(), raw.__objclass__):  # type: ignore[attr-defined]
+            return owner.base.get_attr(tr, name)
     if kind is types.FunctionType:
         return BoundMethodValue(value, owner)
     if kind is property:

@@ -6,8 +6,9 @@ from typing import Any
 
 from framehook.values.base import ConstantValue, Tracer, Value, to_constant
 from framehook.values.classes import ClassValue
-from framehook.values.mappings import DictValue, SetValue
+from framehook.values.mappings import DictValue
 from framehook.values.sequences import ListValue, SequenceValue, drain
+from framehook.values.sets import SetValue
 
 
 def as_plain(tr: Tracer, value: Value) -> tuple[bool, Any]:
@@ -29,9 +30,10 @@ def as_plain(tr: Tracer, value: Value) -> tuple[bool, Any]:
     elif (
         isinstance(value, SetValue)
         and value.cls is set
-        and all(isinstance(item, ConstantValue) for item in value.elements.values())
+        and all(isinstance(item, ConstantValue) for item in value.found.values())
     ):
-        return True, {item.value for item in value.order(tr) if isinstance(item, ConstantValue)}
+        value.order(tr)  # it may be shown
+        return True, value.table.copy()
     elif isinstance(value, ClassValue):
         return True, value.fn
     return False, None

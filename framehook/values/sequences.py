@@ -51,7 +51,7 @@ class BuiltinContainer(Value):
 
     def get_attr(self, tr: Tracer, name: str) -> Value:
         cls = self.python_type()
-        if name in self.methods:
+        if name in self.methods and hasattr(cls, name):
             return BuiltinMethod(self, name)
         if name == "__class__":
             return tr.constant_object(cls)
@@ -289,7 +289,24 @@ class SliceValue(Value):
         return True, slice(*parts)
 
 
-class SequenceIterator(Value):
+class IteratorValue(Value):
+    """Base of iterators that run inside the trace."""
+
+    __slots__ = ()
+
+    def iterate(self, tr: Tracer) -> Value:
+        return self
+
+    def get_attr(self, tr: Tracer, name: str) -> Value:
+        if name in ("__next__", "__iter__"):
+            return BuiltinMethod(self, name)
+        return super().get_attr(tr, name)
+
+    def call_method(self, tr: Tracer, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        return iterator_method(tr, self, name, args, kwargs)
+
+
+class SequenceIterator(IteratorValue):
     """An iterator over a list or tuple; sees changes made while it runs, as CPython's does."""
 
     __slots__ = ("done", "position", "sequence")
@@ -303,9 +320,6 @@ class SequenceIterator(Value):
     def python_type(self) -> type:
         return type(iter(())) if isinstance(self.sequence, TupleValue) else type(iter([]))
 
-    def iterate(self, tr: Tracer) -> Value:
-        return self
-
     def next(self, tr: Tracer) -> Value | None:
         sequence = self.sequence
         sequence.guard_length(tr)
@@ -316,13 +330,27 @@ class SequenceIterator(Value):
         self.position += 1
         return item
 
-    def get_attr(self, tr: Tracer, name: str) -> Value:
-        if name in ("__next__", "__iter__"):
-            return BuiltinMethod(self, name)
-        return super().get_attr(tr, name)
 
-    def call_method(self, tr: Tracer, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-        return iterator_method(tr, self, name, args, kwargs)
+class ReversedIterator(IteratorValue):
+    """`reversed()` of a list or tuple; sees changes made while it runs, as CPython's does."""
+
+    __slots__ = ("position", "sequence")
+
+    def __init__(self, sequence: SequenceValue) -> None:
+        self.source = None
+        self.sequence = sequence
+        self.position = len(sequence.items) - 1
+
+    def python_type(self) -> type:
+        return reversed if isinstance(self.sequence, TupleValue) else type(reversed([]))
+
+    def next(self, tr: Tracer) -> Value | None:
+        items = self.sequence.items
+        if not 0 <= self.position < len(items):
+            self.position = -1
+            return None
+        self.position -= 1
+        return items[self.position + 1]
 
 
 def iterator_method(
@@ -424,50 +452,10 @@ def _list_remove(tr: Tracer, self: ListValue, args: Sequence[Value], kwargs: dic
     tr.throw(ValueError, "list.remove(x): x not in list")
 
 
-def _list_sort(tr: Tracer, self: ListValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-    check_arguments(tr, "sort", args, {}, 0, 0)
-    ordered = sort_values(tr, self, kwargs)
-    self.touch(tr)
-    self.items[:] = ordered
-    return ConstantValue(None)
-
-
-class _SortKey:
-    """A key that is no constant: sorting asks it nothing but `<`, in the order in which it would for real."""
-
-    __slots__ = ("tr", "value")
-
-    def __init__(self, tr: Tracer, value: Value) -> None:
-        self.tr = tr
-        self.value = value
-
-    def __lt__(self, other: _SortKey) -> bool:
-        return self.tr.truth(self.tr.compare("<", self.value, other.value))
-
-
-def sort_values(tr: Tracer, values: Value, kwargs: dict[str, Value]) -> list[Value]:
-    """Sort elements by their keys."""
-    key = kwargs.get("key")
-    reverse = kwargs.get("reverse")
-    if set(kwargs) - {"key", "reverse"}:
-        tr.graph_break("call", "sort() is called with arguments that do not fit")
-    elements = drain(tr, values)
-    use_key = key is not None and not (
-        isinstance(key.realize(tr), ConstantValue) and key.realize(tr).value is None  # type: ignore[attr-defined]
-    )
-    keys = []
-    for element in elements:
-        sort_key = tr.call(key, [element], {}) if use_key and key is not None else element
-        known, obj = to_constant(tr, sort_key)
-        keys.append(obj if known else _SortKey(tr, sort_key))
-    if any(isinstance(obj, _SortKey) for obj in keys):
-        keys = [obj if isinstance(obj, _SortKey) else _SortKey(tr, ConstantValue(obj)) for obj in keys]
-    backwards = reverse is not None and reverse.realize(tr).truth(tr)
-    try:
-        order = sorted(range(len(keys)), key=keys.__getitem__, reverse=backwards)
-    except TypeError as error:
-        tr.throw(TypeError, *error.args)
-    return [elements[position] for position in order]
+def _reversed(tr: Tracer, self: SequenceValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    check_arguments(tr, "__reversed__", args, kwargs, 0, 0)
+    self.guard_length(tr)
+    return ReversedIterator(self)
 
 
 def _copy(tr: Tracer, self: ListValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
@@ -539,10 +527,10 @@ ListValue.methods = {
     "clear": _list_clear,
     "reverse": _list_reverse,
     "remove": _list_remove,
-    "sort": _list_sort,
     "copy": _copy,
     "index": _index,
     "count": _count,
+    "__reversed__": _reversed,
     "__init__": _init_list,
 }
 

@@ -9,9 +9,10 @@ from framehook.guards.guard import Check
 from framehook.trace.classes import is_mutable_class
 from framehook.values.base import ConstantValue, ObservedException, to_constant
 from framehook.values.classes import ClassValue
-from framehook.values.mappings import DictValue, SetValue, hash_key
+from framehook.values.mappings import DictValue
 from framehook.values.objects import MISSING, ObjectValue
 from framehook.values.sequences import ListValue, SequenceValue, TupleValue, drain
+from framehook.values.sets import SetValue
 from framehook.values.wording import type_name
 
 
@@ -24,7 +25,7 @@ def _build_list(tr: Any, frame: Any, inst: Any) -> None:
 
 
 def _build_set(tr: Any, frame: Any, inst: Any) -> None:
-    frame.push(SetValue({hash_key(tr, item): item for item in frame.pop_many(inst.arg)}))
+    frame.push(SetValue.of(tr, frame.pop_many(inst.arg)))
 
 
 def _build_map(tr: Any, frame: Any, inst: Any) -> None:
