@@ -9,7 +9,7 @@ from framehook.guards.guard import Check
 from framehook.trace.classes import is_mutable_class
 from framehook.values.base import ConstantValue, ObservedException, to_constant
 from framehook.values.classes import ClassValue
-from framehook.values.mappings import DictValue
+from framehook.values.mappings import DictValue, hash_key
 from framehook.values.objects import MISSING, ObjectValue
 from framehook.values.sequences import ListValue, SequenceValue, TupleValue, drain
 from framehook.values.sets import SetValue
