@@ -80,7 +80,7 @@ def _dict(e: Emitter, value: DictValue) -> None:
 def _set(e: Emitter, value: SetValue) -> None:
     check_keys(value, value.elements)
     owner = _owner(e, value)
-    gone = [ConstantValue(key) for key in value.original if key not in value.found]
+    gone: list[Value] = [ConstantValue(key) for key in value.original if key not in value.found]
     new = [item for key, item in value.found.items() if key not in value.original]
     for change, items in ((set.difference_update, gone), (set.update, new)):
         if items:

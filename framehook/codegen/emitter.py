@@ -51,7 +51,7 @@ from framehook.values.sequences import (
     TupleValue,
 )
 from framehook.values.sets import SetValue, set_with_room
-from framehook.values.shared_iterators import CallIterator, GroupByValue
+from framehook.values.shared_iterators import CallIterator, GroupByValue, GroupValue
 from framehook.values.tensor import TensorValue
 
 #: Containers with more elements are built in pieces, as every element takes a stack slot.
@@ -632,6 +632,10 @@ def _group_by(e: Emitter, value: GroupByValue) -> None:
     e.call_values(itertools.groupby, value.source_iterator, value.key or ConstantValue(None))
 
 
+def _group(e: Emitter, value: GroupValue) -> None:
+    raise NotRebuildable("a group of a groupby cannot be rebuilt", value.parent)
+
+
 def _call_iterator(e: Emitter, value: CallIterator) -> None:
     if value.is_done:
         raise NotRebuildable("an iterator over calls that has come to its end cannot be rebuilt", value)
@@ -709,6 +713,7 @@ EMITTERS: dict[type, Callable[[Emitter, Any], None]] = {
     ListedIterator: _listed_iterator,
     ComposedIterator: _composed_iterator,
     GroupByValue: _group_by,
+    GroupValue: _group,
     CallIterator: _call_iterator,
     DequeValue: _deque,
     DequeIterator: _deque_iterator,

@@ -419,7 +419,14 @@ def _iterator_rule(maker: Rule, least: int = 0) -> Rule:
 _TAKES_NONE = (zip, enumerate, itertools.chain, itertools.product, itertools.count, itertools.zip_longest)
 for _target, _maker in {**MAKERS, itertools.groupby: make_groupby}.items():
     RULES[id(_target)] = _iterator_rule(_maker, 0 if _target in _TAKES_NONE else 1)
-RULES[id(itertools.tee)] = make_tee
+
+
+@rule(itertools.tee)
+def _tee(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    made = make_tee(tr, args, kwargs)
+    for each in made.items:
+        tr.note_birth(each)
+    return made
 
 
 #: Rules of class methods of C classes, which are new objects whenever they are looked up.

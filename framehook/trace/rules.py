@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from framehook.values.base import ConstantValue, Value, call_now
-from framehook.values.iterators import IteratorValue
 from framehook.values.mappings import DictView
 from framehook.values.plain import as_plain
 from framehook.values.sequences import (
+    IteratorValue,
     ListValue,
     drain,
 )

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from framehook.guards.guard import Check
 from framehook.source import BuiltinsSource, GlobalsSource, ObjectSource
 from framehook.values.base import ConstantValue, Tracer, Value
-from framehook.values.iterators import IteratorValue
 from framehook.values.mappings import DictValue
-from framehook.values.sequences import TupleValue
+from framehook.values.sequences import IteratorValue, TupleValue
 
 if TYPE_CHECKING:
     from framehook.source import Source

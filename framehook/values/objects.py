@@ -382,7 +382,8 @@ class ObjectValue(Value):
                 # A member of an enum of strings or numbers is found where its value is.
                 for plain in (str, int, float):
                     if raw is vars(plain)["__hash__"] and eq is vars(plain)["__eq__"]:
-                        return plain.__new__(plain, self.obj) if plain is not str else str.__str__(self.obj)
+                        member: Any = self.obj
+                        return str.__str__(member) if plain is str else plain(member)
         if raw is None:
             tr.throw(TypeError, f"unhashable type: '{type_name(self.cls)}'")
         method = self.special(tr, "__hash__")

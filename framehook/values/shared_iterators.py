@@ -59,7 +59,7 @@ class GroupValue(IteratorValue):
         self.key = key
 
     def python_type(self) -> type:
-        return itertools._grouper  # type: ignore[attr-defined, no-any-return]
+        return itertools._grouper  # type: ignore[attr-defined]
 
     def next(self, tr: Tracer) -> Value | None:
         parent = self.parent
@@ -106,7 +106,7 @@ class TeeValue(IteratorValue):
         self.position = position
 
     def python_type(self) -> type:
-        return itertools._tee  # type: ignore[attr-defined, no-any-return]
+        return itertools._tee  # type: ignore[attr-defined]
 
     def next(self, tr: Tracer) -> Value | None:
         shared = self.shared
@@ -119,7 +119,7 @@ class TeeValue(IteratorValue):
         return shared.items[self.position - 1]
 
 
-def make_tee(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+def make_tee(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> TupleValue:
     """itertools.tee(iterable, n=2)."""
     count = (args[1] if len(args) > 1 else ConstantValue(2)).realize(tr)
     if kwargs or not 1 <= len(args) <= 2:
@@ -138,11 +138,11 @@ def make_tee(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     made = [TeeValue(shared, position) for _ in range(count.value)]
     if made and isinstance(iterator, TeeValue) and _FIRST_IS_ITSELF:
         made[0] = iterator
-    return TupleValue([tr.note_birth(each) for each in made])
+    return TupleValue(list(made))
 
 
 #: Up to 3.13 `tee` of one of its own iterators gives that iterator back first.
-_probe = itertools.tee([])[0]
+_probe: Any = itertools.tee([])[0]
 _FIRST_IS_ITSELF = itertools.tee(_probe)[0] is _probe
 
 
