@@ -78,7 +78,7 @@ def _dict(e: Emitter, value: DictValue) -> None:
 
 
 def _set(e: Emitter, value: SetValue) -> None:
-    check_keys(value, value.elements)
+    check_keys(value, value.found)
     owner = _owner(e, value)
     gone: list[Value] = [ConstantValue(key) for key in value.original if key not in value.found]
     new = [item for key, item in value.found.items() if key not in value.original]

@@ -51,7 +51,7 @@ from framehook.values.sequences import (
     TupleValue,
 )
 from framehook.values.sets import SetValue, set_with_room
-from framehook.values.shared_iterators import CallIterator, GroupByValue, GroupValue
+from framehook.values.shared_iterators import GroupByValue, GroupValue
 from framehook.values.tensor import TensorValue
 
 #: Containers with more elements are built in pieces, as every element takes a stack slot.

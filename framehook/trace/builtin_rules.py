@@ -49,7 +49,7 @@ from framehook.values.sequences import (
     drain,
 )
 from framehook.values.sets import SetValue, make_set
-from framehook.values.shared_iterators import CallIterator, make_groupby, make_tee
+from framehook.values.shared_iterators import make_groupby, make_tee
 from framehook.values.sorting import sort_list
 from framehook.values.tensor import TensorValue
 

@@ -1,4 +1,4 @@
-"""Iterators that others read from: `itertools.groupby` with its groups, `itertools.tee`; and `iter(fn, sentinel)`."""
+"""Iterators that share what they read from: `itertools.groupby` with its groups, and `itertools.tee`."""
 
 from __future__ import annotations
 
@@ -144,27 +144,3 @@ def make_tee(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Tup
 #: Up to 3.13 `tee` of one of its own iterators gives that iterator back first.
 _probe: Any = itertools.tee([])[0]
 _FIRST_IS_ITSELF = itertools.tee(_probe)[0] is _probe
-
-
-class CallIterator(IteratorValue):
-    """`iter(fn, sentinel)`."""
-
-    __slots__ = ("fn", "is_done", "sentinel")
-
-    def __init__(self, fn: Value, sentinel: Value) -> None:
-        self.source = None
-        self.fn = fn
-        self.sentinel = sentinel
-        self.is_done = False
-
-    def python_type(self) -> type:
-        return type(iter(int, 1))
-
-    def next(self, tr: Tracer) -> Value | None:
-        if self.is_done:
-            return None
-        item = tr.call_until_stop(self.fn)
-        if item is None or tr.equals(self.sentinel, item):
-            self.is_done = True
-            return None
-        return item
