@@ -3,6 +3,7 @@
 # make test-torch TORCH=2.14.1    the tests with another torch, in a copy of the tree
 # make bench   the benchmarks, side by side with torch.compile
 # make zoo     the table of models
+# make graphs  graphs and operations of many small programs, beside those of torch.compile
 # make lint    style, formatting, types and the order of imports
 # make help    all targets
 #
@@ -19,7 +20,7 @@ export MAX_JOBS ?= 2
 NATIVE  := setup.py pyproject.toml $(wildcard csrc/*.cpp csrc/*.h)
 CXXFILES = $(wildcard csrc/*.cpp csrc/*.h)
 
-.PHONY: all help venv build rebuild test test-torch test-cuda demo serve bench zoo lint format types imports clean
+.PHONY: all help venv build rebuild test test-torch test-cuda demo serve bench zoo graphs lint format types imports clean
 all: build
 
 help:
@@ -67,6 +68,9 @@ bench: $(STAMPS)/build
 
 zoo: $(STAMPS)/build
 	$(PY) -m benchmarks.zoo
+
+graphs: $(STAMPS)/build
+	$(PY) -m benchmarks.graph_counts
 
 lint: $(STAMPS)/requirements
 	$(VENV)/bin/ruff check .

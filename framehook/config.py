@@ -50,7 +50,9 @@ class Config:
             raise TypeError(f"framehook.config.{name} is of type {kind.__name__}, not {type(value).__name__}")
         if isinstance(value, int | float) and not value >= 0:
             raise ValueError(f"framehook.config.{name} cannot be negative, got {value}")
-        object.__setattr__(self, name, kind(value))
+        if isinstance(value, int) and kind is float:
+            value = float(value)
+        object.__setattr__(self, name, value)
 
     @contextlib.contextmanager
     def patch(self, **changes: Any) -> Iterator[Config]:
