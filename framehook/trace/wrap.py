@@ -19,7 +19,7 @@ from framehook.values.base import CONSTANT_TYPES, ConstantValue, LazyValue, Trac
 from framehook.values.classes import CallableValue, ClassValue, ModuleObjectValue
 from framehook.values.deques import DequeValue
 from framehook.values.functions import BoundMethodValue, CellValue, FunctionValue, is_persistent
-from framehook.values.mappings import DictValue
+from framehook.values.mappings import DictValue, hash_key
 from framehook.values.objects import ObjectValue
 from framehook.values.proxies import MappingProxyValue
 from framehook.values.sequences import ListValue, SliceValue, TupleValue
@@ -202,6 +202,15 @@ def _dict(tr: Any, obj: dict[Any, Any], source: Source) -> Value:
 
 
 def _set(tr: Any, obj: Any, source: Source) -> Value:
+    if type(obj) is frozenset and is_persistent(source) and all(map(_is_plain_class, obj)):
+        # It cannot change, and neither can what its classes are equal to.
+        tr.guard(source, Check.IDENTITY, obj)
+        classes = SetValue(source, frozenset)
+        classes.original = tuple(obj)
+        for cls in obj:
+            member = tr.constant_object(cls)
+            classes.put(hash_key(tr, member), member)
+        return classes
     if not is_constant(tuple(obj)):
         tr.graph_break("container", "a set of objects that are not plain constants")
     tr.guard(source, Check.TYPE, type(obj))
@@ -231,6 +240,10 @@ def _mapping_proxy(tr: Any, obj: Any, source: Source) -> Value:
     tr.guard(source, Check.TYPE, types.MappingProxyType)
     (mapping,) = gc.get_referents(obj)
     return MappingProxyValue(tr.lazy(mapping, source.member("<mapping>")), source)
+
+
+def _is_plain_class(obj: Any) -> bool:
+    return issubclass(type(obj), type) and type(obj).__hash__ is type.__hash__ and type(obj).__eq__ is type.__eq__
 
 
 def _function(tr: Any, obj: types.FunctionType, source: Source) -> Value:

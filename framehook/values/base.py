@@ -172,6 +172,9 @@ class Tracer(Protocol):
     def current_exception(self) -> Value | None:
         """The exception that a frame of the trace handles, if any."""
 
+    def traceback_value(self) -> Value:
+        """The traceback of an exception that the trace has raised."""
+
     def nothing_handled_outside(self) -> bool:
         """Whether no caller of the trace's frames handles an exception; guarded."""
 

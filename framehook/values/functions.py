@@ -156,7 +156,7 @@ class FunctionValue(Value):
             return found
         if name in fn.__dict__:
             return tr.found(tr.lazy(fn.__dict__[name], self.source.attr(name)))
-        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+        if name in ("__name__", "__qualname__", "__module__", "__doc__", "__type_params__") and hasattr(fn, name):
             return tr.wrap(getattr(fn, name), self.source.member(name))
         if name in ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__dict__", "__globals__"):
             return tr.lazy(getattr(fn, name), self.source.member(name))
@@ -277,6 +277,8 @@ class NestedFunctionValue(Value):
         if name == "__doc__":
             doc = self.code.co_consts[0] if self.code.co_consts else None
             return ConstantValue(doc if isinstance(doc, str) else None)
+        if name == "__type_params__" and hasattr(types.FunctionType, name):
+            return TupleValue([])
         if name == "__module__":
             return self.globals.load(tr, "__name__")
         if name == "__class__":

@@ -772,7 +772,9 @@ class ExceptionValue(ObjectValue):
             return ConstantValue(self.suppress_context)
         if name == "add_note" and tr.class_attr(self.cls, name) is vars(BaseException)[name]:
             return BuiltinMethod(self, name)
-        if name in ("__traceback__", "with_traceback"):
+        if name == "__traceback__":
+            return tr.traceback_value() if self.is_raised else ConstantValue(None)
+        if name == "with_traceback":
             tr.graph_break("exception", f"attribute '{name}' of an exception of the trace is read")
         if issubclass(self.cls, StopIteration) and name == "value":
             return self.args[0] if self.args else ConstantValue(None)

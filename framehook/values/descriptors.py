@@ -1,0 +1,72 @@
+"""Properties, class methods and static methods that the frame makes, mostly in the body of a class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from framehook.values.base import ConstantValue, Tracer, Value
+from framehook.values.sequences import BuiltinMethod
+
+#: What each takes, in order.
+_PARTS: dict[type, tuple[str, ...]] = {
+    property: ("fget", "fset", "fdel", "doc"),
+    classmethod: ("__func__",),
+    staticmethod: ("__func__",),
+}
+_SETTERS = {"getter": "fget", "setter": "fset", "deleter": "fdel"}
+
+
+class DescriptorValue(Value):
+    """A `property`, `classmethod` or `staticmethod` made inside the frame."""
+
+    __slots__ = ("cls", "parts")
+
+    def __init__(self, cls: type, parts: dict[str, Value]) -> None:
+        self.source = None
+        self.cls = cls
+        self.parts = parts
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def arguments(self) -> list[Value]:
+        """What the real one is made with."""
+        return [self.parts.get(name, ConstantValue(None)) for name in _PARTS[self.cls]]
+
+    def get_attr(self, tr: Tracer, name: str) -> Value:
+        if self.cls is property and name in _SETTERS:
+            return BuiltinMethod(self, name)
+        if name in self.parts and name != "doc":
+            return self.parts[name]
+        return super().get_attr(tr, name)
+
+    def call_method(self, tr: Tracer, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        if name in _SETTERS and self.cls is property and len(args) == 1 and not kwargs:
+            return DescriptorValue(property, {**self.parts, _SETTERS[name]: args[0].realize(tr)})
+        return super().call_method(tr, name, args, kwargs)
+
+
+def make_descriptor(cls: type) -> Any:
+    """The rule for a call of `cls`."""
+
+    def make(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        names = _PARTS[cls]
+        if len(args) > len(names) or not set(kwargs) <= set(names) or (cls is not property and len(args) != 1):
+            tr.graph_break("call", f"{cls.__name__}() is called with other arguments")
+        parts = {name: arg.realize(tr) for name, arg in zip(names, args, strict=False)}
+        return DescriptorValue(cls, {**parts, **{name: arg.realize(tr) for name, arg in kwargs.items()}})
+
+    return make
+
+
+def part_of(tr: Tracer, raw: Any, value: Value, name: str) -> Value | None:
+    """A function inside a descriptor, `raw` and as a value; None without one."""
+    if isinstance(value, DescriptorValue):
+        found = value.parts.get(name)
+        return None if isinstance(found, ConstantValue) else found
+    fn = getattr(raw, name)
+    if fn is None:
+        return None
+    assert value.source is not None
+    return tr.wrap(fn, value.source.member(name))
