@@ -23,6 +23,8 @@ from framehook.trace.capture import Capture
 from framehook.values.base import ConstantValue, LazyValue, MethodOfConstant, Value, is_constant
 from framehook.values.classes import CallableValue, ClassDictValue, ClassValue, SuperMethod, UnionValue
 from framehook.values.deques import DequeIterator, DequeValue
+from framehook.values.descriptors import DescriptorValue
+from framehook.values.frame_classes import FrameClassValue
 from framehook.values.functions import (
     BoundMethodValue,
     CellValue,
@@ -159,7 +161,7 @@ class Emitter:
         if isinstance(value, ConstantValue):
             self._emit_constant(value)
             return
-        if value.source is not None:
+        if value.source is not None and type(value) is not FrameClassValue:
             self.emit_source(value.source)
             return
         name = self.memo.get(id(value))
@@ -181,7 +183,13 @@ class Emitter:
     def _cycle(self, value: Value) -> None:
         """Choose the value of a cycle that is made first, empty."""
         path = list(self._in_progress.values())
-        cycle = [each for each in path[path.index(value) :] if type(each) in _FILLED_LATER]
+        start = path.index(value)
+        cycle = [
+            each
+            for before, each in zip([None, *path][start:], path[start:], strict=False)
+            # The namespace of a class is complete before there is a class.
+            if type(each) in _FILLED_LATER and type(before) is not FrameClassValue
+        ]
         # A function needs its cells before it can be made, and takes only the rest later.
         for each in sorted(cycle, key=lambda each: isinstance(each, NestedFunctionValue)):
             if not self.is_cyclic(each):
@@ -443,7 +451,33 @@ def native_base(cls: type) -> type:
     return next(base for base in cls.__mro__ if not base.__flags__ & (1 << 9))  # Py_TPFLAGS_HEAPTYPE
 
 
+def _frame_class(e: Emitter, value: FrameClassValue) -> None:
+    if e.capture.graph_break is not None:
+        # What comes after the break would be compiled for this one class, and never run again.
+        raise NotRebuildable("a class is defined in the frame, another one in each call", value)
+    _call_with(e, value.maker, value.args, value.kwargs)
+    e.remember(value)
+    owner = functools.partial(e.builder.load_fast, e.memo[id(value)])
+    for decorator, args in value.decorators:
+        e.call(decorator, owner, *(functools.partial(e.emit, arg) for arg in args))
+        e.builder.pop_top()
+    for name, item in value.later.items():
+        if item is None:
+            e.call(type.__delattr__, owner, e.const(name))
+        else:
+            e.call(type.__setattr__, owner, e.const(name), functools.partial(e.emit, item))
+        e.builder.pop_top()
+
+
+def _descriptor(e: Emitter, value: DescriptorValue) -> None:
+    e.call_values(value.cls, *value.arguments())
+
+
 def _class(e: Emitter, cls: type) -> None:
+    template = e.capture.templates.get(id(cls))
+    if template is not None:
+        e.emit(template)
+        return
     e.emit_source(class_source(e, cls))
 
 
@@ -661,9 +695,13 @@ def _deque_iterator(e: Emitter, value: DequeIterator) -> None:
 
 
 def _getter(e: Emitter, value: GetterValue) -> None:
-    named = DictValue({name: (ConstantValue(name), item) for name, item in value.kwargs.items()})
-    e.builder.begin_call(lambda: e.builder.load_const(value.cls))
-    _plain_tuple(e, TupleValue(value.args))
+    _call_with(e, value.cls, value.args, value.kwargs)
+
+
+def _call_with(e: Emitter, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> None:
+    named = DictValue({name: (ConstantValue(name), item) for name, item in kwargs.items()})
+    e.builder.begin_call(lambda: e.builder.load_const(fn))
+    _plain_tuple(e, TupleValue(args))
     e.emit(named)
     e.builder.call_function_ex(has_kwargs=True)
 
@@ -703,6 +741,8 @@ EMITTERS: dict[type, Callable[[Emitter, Any], None]] = {
     InstanceDictSnapshot: _instance_dict,
     FunctionDict: _instance_dict,
     ClassDictValue: _class_dict,
+    FrameClassValue: _frame_class,
+    DescriptorValue: _descriptor,
     TensorValue: _tensor,
     ObjectValue: _object,
     ExceptionValue: _exception,

@@ -29,6 +29,7 @@ from framehook.codegen.emitter import CycleFound, Emitter, NotRebuildable, class
 from framehook.source import LocalSource, ObjectSource, Source
 from framehook.trace.capture import Capture, GraphBreak, Unsupported
 from framehook.trace.session import Stop
+from framehook.values.frame_classes import FrameClassValue
 from framehook.values.tensor import TensorValue
 
 INPUTS = ".inputs"
@@ -97,6 +98,8 @@ def earlier_stop(capture: Capture, error: NotRebuildable) -> Stop:
     stop = capture.graph_break
     if stop is None:
         reason = GraphBreak("rebuild", str(error), "", (capture.frame.where(),))
+    elif isinstance(error.value, FrameClassValue):
+        reason = GraphBreak("class_body", f"{error}; {stop.reason}", "", stop.frames)
     else:
         reason = GraphBreak(stop.kind, f"{stop.reason}; {error}", stop.hint, stop.frames)
     frames = capture.frames
@@ -137,6 +140,10 @@ class _Writer:
         builder, capture = self.builder, self.capture
         builder.set_line(self.code.co_firstlineno)
         builder.begin()
+        for template in capture.templates.values():
+            # Guards look at them: they live as long as this code.
+            builder.load_const(template.fn)
+            builder.pop_top()
         self._take_inputs()
         self._run_graph()
         if capture.frame.inst.line is not None:

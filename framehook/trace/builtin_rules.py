@@ -275,15 +275,6 @@ def _issubclass(tr: Any, cls: Value, classes: Value) -> bool:
     return any(_is_subclass(tr, cls.fn, other) for other in _classes(tr, classes))
 
 
-@rule(type)
-@positional(1)
-def _type(tr: Any, value: Value) -> Value:
-    value = value.realize(tr)
-    if isinstance(value, ClassValue):
-        return tr.constant_object(type(value.fn))
-    return tr.constant_object(value.python_type())
-
-
 @rule(callable)
 @positional(1)
 def _callable(tr: Any, value: Value) -> bool:

@@ -14,6 +14,7 @@ from framehook.trace.frame import Frame
 from framehook.trace.graph import GraphBuilder, GraphInput
 from framehook.trace.places import chain_of
 from framehook.values.base import LazyValue, Value
+from framehook.values.frame_classes import FrameClassValue
 
 
 class GraphBreak(NamedTuple):
@@ -65,6 +66,7 @@ class Capture:
         "result",
         "seconds",
         "state",
+        "templates",
         "tracer",
     )
 
@@ -89,6 +91,7 @@ class Capture:
         self.looked_up: list[LazyValue] = tracer.looked_up
         self.births: dict[int, tuple[Value, int]] = tracer.births
         self.cyclic: list[Value] = []  # containers that contain themselves, as code generation finds them
+        self.templates: dict[int, FrameClassValue] = tracer.templates
         self.result = result
         self.graph_break = graph_break
         self.state = state

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from framehook.trace.frame import Frame
-from framehook.trace.rules import RULES, fold_plain, rule
+from framehook.trace.rules import RULES, rule
 from framehook.values.base import ConstantValue, Value, is_constant, to_constant
 from framehook.values.classes import ClassValue
 from framehook.values.descriptors import DescriptorValue, make_descriptor
@@ -96,11 +96,13 @@ def make_class(
     made = FrameClassValue(template, tr.absolute(template, None), meta, args, {})
     made.functions = functions
     made.is_exact = is_exact
-    return tr.add_template(made)  # type: ignore[no-any-return]
+    return tr.add_template(made)
 
 
 def _check_member(tr: Any, name: str, value: Value) -> None:
     kind = value.python_type()
+    if kind is dataclasses.Field:
+        return
     if hasattr(kind, "__set_name__") and not isinstance(value, DescriptorValue | FunctionValue):
         _break(tr, f"'{name}' is told its name")
     if name in ("__del__", "__init_subclass__", "__class_getitem__", "__new__", "__slots__", "__classcell__"):
@@ -122,7 +124,7 @@ def _stand_in(tr: Any, value: Value) -> tuple[bool, Any]:
         return True, types.FunctionType(value.code, {}, value.code.co_name, None, cells)
     if isinstance(value, DescriptorValue):
         parts = [_stand_in(tr, part) for part in value.arguments()]
-        return all(known for known, _ in parts), value.cls(*(part for _, part in parts))  # type: ignore[call-arg]
+        return all(known for known, _ in parts), value.cls(*(part for _, part in parts))
     if isinstance(value, ObjectValue) and value.cls is dataclasses.Field and value.obj is None:
         return _field(tr, value)
     known, obj = as_plain(tr, value)
@@ -151,13 +153,17 @@ def _type(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     if len(args) == 1 and not kwargs:
         value = args[0].realize(tr)
         if isinstance(value, ClassValue):
-            return tr.constant_object(type(value.fn))  # type: ignore[no-any-return]
-        return tr.constant_object(value.python_type())  # type: ignore[no-any-return]
+            return tr.constant_object(type(value.fn))
+        return tr.constant_object(value.python_type())
     if len(args) != 3 or kwargs:
         tr.graph_break("exception", "type() is called with other arguments")
     name, bases, namespace = (arg.realize(tr) for arg in args)
     parts = [base.realize(tr) for base in drain(tr, bases)]
-    if not isinstance(name, ConstantValue) or not isinstance(namespace, DictValue) or namespace.cls is not dict:
+    if (
+        not isinstance(name, ConstantValue)
+        or not isinstance(namespace, DictValue)
+        or namespace.cls is not dict
+    ):
         _break(tr, "its namespace is no dict")
         raise AssertionError
     namespace.guard_keys(tr)
@@ -177,12 +183,12 @@ def _namedtuple(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Val
     if given.get("module") is None:
         _, given["module"] = to_constant(tr, tr.frame.globals.load(tr, "__name__"))
     try:
-        template = collections.namedtuple(*(obj for _, obj in plain), **given)  # type: ignore[misc]  # noqa: PYI024
+        template = collections.namedtuple(*(obj for _, obj in plain), **given)  # type: ignore[misc]
     except (TypeError, ValueError) as error:
         tr.throw(type(error), *error.args)
     values: dict[str, Value] = {**kwargs, "module": ConstantValue(given["module"])}
     made = FrameClassValue(template, tr.absolute(template, None), collections.namedtuple, list(args), values)
-    return tr.add_template(made)  # type: ignore[no-any-return]
+    return tr.add_template(made)
 
 
 def is_constant_tree(obj: Any) -> bool:
@@ -282,5 +288,3 @@ HANDLERS = {
     "LOAD_FROM_DICT_OR_GLOBALS": _load_from_dict_or_globals,
     "SETUP_ANNOTATIONS": _setup_annotations,
 }
-
-__all__ = ["HANDLERS", "FrameClassValue", "fold_plain", "make_class"]

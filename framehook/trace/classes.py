@@ -79,9 +79,13 @@ class ClassLookup:
             if any(hasattr(kind, special) for special in ("__get__", "__set__", "__delete__")):
                 tr.graph_break("side_effect", f"{what} is set to a descriptor")
         stores = self._stores.get(id(cls))
+        template = tr.templates.get(id(cls))
         if stores is None:
             stores = self._stores[id(cls)] = ClassStores(cls, tr.absolute(cls, None))
-            tr.record_effect(stores)
+            if template is None:
+                tr.record_effect(stores)
+            else:
+                template.later = stores.values
         if name not in stores.values:
             namespace = tr.absolute(cls, None).member("__dict__")
             is_there = name in cls.__dict__
@@ -141,12 +145,30 @@ class ClassLookup:
         if value is None:
             raw = self.raw(cls, name)
             tr = self.tr
+            made = self._made_by_frame(cls, name)
+            if made is not None:
+                return made
             source: Source = tr.absolute(cls, None).class_attr(name)
             if hasattr(type(raw), "__get__") or not is_mutable_class(cls):
                 # Its identity is guarded already.
                 source = tr.absolute(raw, source)
             value = self._values[key] = tr.lazy_or_raw(raw, source)
         return value
+
+    def _made_by_frame(self, cls: type, name: str) -> Value | None:
+        """What the body of a class defined by the frame bound to the name, unless the template has the very thing."""
+        if self.tr.templates:
+            for base in cls.__mro__:
+                template = self.tr.templates.get(id(base))
+                if name in base.__dict__:
+                    return None if template is None else template.functions.get(name)
+        return None
+
+    def forget(self, cls: type) -> None:
+        """Forget what was looked up in a class."""
+        for table in (self._raw, self._values):
+            for key in [key for key in table if key[0] == id(cls)]:
+                del table[key]
 
     def super_value(self, start: type, bases: Sequence[type], owner: type, name: str) -> Value:
         """The attribute that `super()` finds on `owner`; none of the classes before it may get one."""

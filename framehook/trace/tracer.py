@@ -58,6 +58,7 @@ from framehook.values.base import (
     is_constant,
 )
 from framehook.values.classes import CallableValue, ClassValue, ModuleObjectValue
+from framehook.values.frame_classes import FrameClassValue
 from framehook.values.functions import (
     BoundMethodValue,
     CellValue,
@@ -124,6 +125,7 @@ class SymbolicTracer:
         self.autocast_nesting = 0
         self.depth = -1
         self.absolute_sources: dict[int, ObjectSource] = {}
+        self.templates: dict[int, FrameClassValue] = {}  # of the classes that the frame defines, by id
         self.views: dict[int, GlobalsView] = {}
         #: id of the `__dict__` of an object, a function or a module -> the value whose attributes it holds.
         self.namespaces: dict[int, Value] = {}
@@ -361,10 +363,17 @@ class SymbolicTracer:
         if is_constant(obj):
             return ConstantValue(obj)
         if isinstance(obj, type):
-            return ClassValue(obj, self.absolute(obj, None))
+            template = self.templates.get(id(obj))
+            return ClassValue(obj, self.absolute(obj, None)) if template is None else template
         if isinstance(obj, types.FunctionType):
             return FunctionValue(obj, self.absolute(obj, None))
         return CallableValue(obj, self.absolute(obj, None))
+
+    def add_template(self, made: FrameClassValue) -> FrameClassValue:
+        """Note a class that the frame defines."""
+        self.templates[id(made.fn)] = made
+        self.note_birth(made)
+        return made
 
     def class_value(self, cls: type, owner: Value | None) -> Value:
         """The class of an object whose type is guarded."""
@@ -385,6 +394,10 @@ class SymbolicTracer:
     def store_class_attr(self, cls: type, name: str, value: Value | None) -> None:
         """Store a class attribute; None deletes it."""
         self._classes.store(cls, name, value)
+
+    def forget_class(self, cls: type) -> None:
+        """A template was changed while tracing: what was looked up in it does not hold any more."""
+        self._classes.forget(cls)
 
     def super_attr(self, start: type, bases: Sequence[type], owner: type, name: str) -> Value:
         """What `super()` finds."""

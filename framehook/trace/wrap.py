@@ -206,10 +206,10 @@ def _set(tr: Any, obj: Any, source: Source) -> Value:
         # It cannot change, and neither can what its classes are equal to.
         tr.guard(source, Check.IDENTITY, obj)
         classes = SetValue(source, frozenset)
-        classes.original = tuple(obj)
         for cls in obj:
             member = tr.constant_object(cls)
             classes.put(hash_key(tr, member), member)
+        classes.original = tuple(classes.found)
         return classes
     if not is_constant(tuple(obj)):
         tr.graph_break("container", "a set of objects that are not plain constants")
@@ -243,7 +243,8 @@ def _mapping_proxy(tr: Any, obj: Any, source: Source) -> Value:
 
 
 def _is_plain_class(obj: Any) -> bool:
-    return issubclass(type(obj), type) and type(obj).__hash__ is type.__hash__ and type(obj).__eq__ is type.__eq__
+    meta: Any = type(obj)
+    return issubclass(meta, type) and meta.__hash__ is type.__hash__ and meta.__eq__ is type.__eq__
 
 
 def _function(tr: Any, obj: types.FunctionType, source: Source) -> Value:

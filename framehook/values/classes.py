@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from framehook.guards.guard import Check
 from framehook.values.base import ConstantValue, Tracer, Value, is_constant, to_constant
+from framehook.values.descriptors import part_of
 from framehook.values.functions import BoundMethodValue
 from framehook.values.objects import (
     MISSING,
@@ -105,12 +106,11 @@ class ClassValue(CallableValue):
                 )
             tr.throw(AttributeError, f"type object '{cls.__name__}' has no attribute '{name}'")
         value = tr.class_value_attr(cls, name)
-        assert value.source is not None
         kind = type(raw)
-        if kind is staticmethod:
-            return tr.wrap(raw.__func__, value.source.member("__func__"))
-        if kind is classmethod:
-            return BoundMethodValue(tr.wrap(raw.__func__, value.source.member("__func__")), self)
+        if kind is staticmethod or kind is classmethod:
+            fn = part_of(tr, raw, value, "__func__")
+            assert fn is not None
+            return fn if kind is staticmethod else BoundMethodValue(fn, self)
         if kind is types.FunctionType or kind is property or not hasattr(kind, "__get__"):
             return value
         if isinstance(raw, types.ClassMethodDescriptorType):
@@ -379,13 +379,12 @@ class SuperValue(Value):
                 # The guard is on the class that has it, and on those before it that have it not.
                 value = tr.super_attr(start, mro[position:], base, name)
                 if is_class:
-                    assert value.source is not None
                     if isinstance(raw, types.FunctionType):
                         return value
-                    if isinstance(raw, classmethod):
-                        return BoundMethodValue(tr.wrap(raw.__func__, value.source.member("__func__")), owner)
-                    if isinstance(raw, staticmethod):
-                        return tr.wrap(raw.__func__, value.source.member("__func__"))
+                    if isinstance(raw, classmethod | staticmethod):
+                        fn = part_of(tr, raw, value, "__func__")
+                        assert fn is not None
+                        return fn if isinstance(raw, staticmethod) else BoundMethodValue(fn, owner)
                     if isinstance(raw, SLOT_WRAPPERS):
                         return CallableValue(getattr(base, name))
                     tr.graph_break("attribute", f"super().{name} on a class is not modelled")

@@ -52,7 +52,11 @@ def make_descriptor(cls: type) -> Any:
 
     def make(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         names = _PARTS[cls]
-        if len(args) > len(names) or not set(kwargs) <= set(names) or (cls is not property and len(args) != 1):
+        if (
+            len(args) > len(names)
+            or not set(kwargs) <= set(names)
+            or (cls is not property and len(args) != 1)
+        ):
             tr.graph_break("call", f"{cls.__name__}() is called with other arguments")
         parts = {name: arg.realize(tr) for name, arg in zip(names, args, strict=False)}
         return DescriptorValue(cls, {**parts, **{name: arg.realize(tr) for name, arg in kwargs.items()}})

@@ -156,7 +156,9 @@ class FunctionValue(Value):
             return found
         if name in fn.__dict__:
             return tr.found(tr.lazy(fn.__dict__[name], self.source.attr(name)))
-        if name in ("__name__", "__qualname__", "__module__", "__doc__", "__type_params__") and hasattr(fn, name):
+        if name in ("__name__", "__qualname__", "__module__", "__doc__", "__type_params__") and hasattr(
+            fn, name
+        ):
             return tr.wrap(getattr(fn, name), self.source.member(name))
         if name in ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__dict__", "__globals__"):
             return tr.lazy(getattr(fn, name), self.source.member(name))

@@ -99,6 +99,28 @@ class ComposedIterator(IteratorValue):
             raise
 
 
+class ItemIterator(Value):
+    """The iterator that Python makes of an object with `__getitem__` only."""
+
+    __slots__ = ("owner", "position")
+
+    def __init__(self, owner: Value) -> None:
+        self.source = None
+        self.owner = owner
+        self.position = 0
+
+    def python_type(self) -> type:
+        return type(iter(type("", (), {"__getitem__": None})()))
+
+    def iterate(self, tr: Tracer) -> Value:
+        return self
+
+    def next(self, tr: Tracer) -> Value | None:
+        position = self.position
+        self.position += 1
+        return tr.get_item_until_stop(self.owner, ConstantValue(position))
+
+
 class CallIterator(IteratorValue):
     """`iter(fn, sentinel)`."""
 

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from framehook.guards.guard import Check
 from framehook.values.base import ConstantValue, ObservedException, Tracer, Value, to_constant
+from framehook.values.descriptors import part_of
 from framehook.values.functions import BoundMethodValue
+from framehook.values.iterators import ItemIterator
 from framehook.values.mappings import DictValue, OwnKey, hash_key
 from framehook.values.sequences import (
     BuiltinContainer,
@@ -179,13 +181,11 @@ class ObjectValue(Value):
     def set_through_descriptor(self, tr: Tracer, raw: object, name: str, value: Value | None) -> None:
         """Store to (or, with None, delete through) a data descriptor of the class."""
         if isinstance(raw, property):
-            accessor = raw.fset if value is not None else raw.fdel
-            if accessor is None:
+            descriptor = tr.class_value_attr(self.cls, name)
+            fn = part_of(tr, raw, descriptor, "fset" if value is not None else "fdel")
+            if fn is None:
                 act = type(raw).__delete__ if value is None else type(raw).__set__
                 throw_descriptor_error(tr, raw, self.cls, act, *([] if value is None else [None]))
-            descriptor = tr.class_value_attr(self.cls, name)
-            assert descriptor.source is not None
-            fn = tr.wrap(accessor, descriptor.source.member("fset" if value is not None else "fdel"))
             tr.call(fn, [self] if value is None else [self, value], {})
             return
         if isinstance(raw, types.MemberDescriptorType):
@@ -451,17 +451,14 @@ def bind_raw(tr: Tracer, raw: object, value: Value, owner: Value, cls: type, nam
         return BoundMethodValue(value, owner)
     if kind is property:
         assert isinstance(raw, property)
-        if raw.fget is None:
+        getter_fn = part_of(tr, raw, value, "fget")
+        if getter_fn is None:
             throw_descriptor_error(tr, raw, cls, property.__get__)
-        assert value.source is not None
-        return tr.call(tr.wrap(raw.fget, value.source.member("fget")), [owner], {})
-    if kind is staticmethod:
-        assert value.source is not None
-        return tr.wrap(raw.__func__, value.source.member("__func__"))  # type: ignore[attr-defined]
-    if kind is classmethod:
-        assert value.source is not None
-        fn = tr.wrap(raw.__func__, value.source.member("__func__"))  # type: ignore[attr-defined]
-        return BoundMethodValue(fn, tr.class_value(cls, owner))
+        return tr.call(getter_fn, [owner], {})
+    if kind is staticmethod or kind is classmethod:
+        fn = part_of(tr, raw, value, "__func__")
+        assert fn is not None
+        return fn if kind is staticmethod else BoundMethodValue(fn, tr.class_value(cls, owner))
     if kind is types.MemberDescriptorType:
         return _slot_value(tr, raw, owner, name)
     if kind is functools.cached_property and isinstance(owner, ObjectValue):
@@ -645,28 +642,6 @@ class InstanceDictSnapshot(DictValue):
     def length(self, tr: Tracer) -> int:
         self.guard_keys(tr)
         return super().length(tr)
-
-
-class ItemIterator(Value):
-    """The iterator that Python makes of an object with `__getitem__` only."""
-
-    __slots__ = ("owner", "position")
-
-    def __init__(self, owner: ObjectValue) -> None:
-        self.source = None
-        self.owner = owner
-        self.position = 0
-
-    def python_type(self) -> type:
-        return type(iter(type("", (), {"__getitem__": None})()))
-
-    def iterate(self, tr: Tracer) -> Value:
-        return self
-
-    def next(self, tr: Tracer) -> Value | None:
-        position = self.position
-        self.position += 1
-        return tr.get_item_until_stop(self.owner, ConstantValue(position))
 
 
 #: Exceptions of C code that store nothing but their arguments.

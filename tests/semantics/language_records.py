@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import collections
 import dataclasses
 import enum
@@ -292,7 +293,7 @@ class Planet(enum.Enum):
         return self.mass / self.radius**2
 
 
-@program(graphs=1, in_all=1, reason="to do")
+@program
 def enums_of_every_kind(x: Tensor, y: Tensor) -> Any:
     red = Color.RED
     return (
@@ -361,11 +362,7 @@ def a_value_that_is_in_no_enum(x: Tensor, y: Tensor) -> Any:
 # -- classes defined in the frame --------------------------------------------------------------------------
 
 
-@program(
-    graphs=1,
-    in_all=2,
-    reason="to do",
-)
+@program
 def a_class_in_the_frame(x: Tensor, y: Tensor) -> Any:
     class Scaler:
         """Scales."""
@@ -382,11 +379,7 @@ def a_class_in_the_frame(x: Tensor, y: Tensor) -> Any:
     return box.run(), Scaler.__name__, Scaler.__doc__, isinstance(box, Scaler), Scaler.factor
 
 
-@program(
-    graphs=1,
-    in_all=3,
-    reason="to do",
-)
+@program
 def a_class_in_the_frame_with_closures_and_super(x: Tensor, y: Tensor) -> Any:
     scale = 3
 
@@ -402,11 +395,7 @@ def a_class_in_the_frame_with_closures_and_super(x: Tensor, y: Tensor) -> Any:
     return Derived_().run(x), Derived_.__mro__[1] is Base_
 
 
-@program(
-    graphs=1,
-    in_all=3,
-    reason="to do",
-)
+@program
 def a_class_in_the_frame_over_one_outside(x: Tensor, y: Tensor) -> Any:
     class Shifted(Point):
         def shifted(self, by: Any) -> Any:
@@ -415,17 +404,13 @@ def a_class_in_the_frame_over_one_outside(x: Tensor, y: Tensor) -> Any:
     return Shifted(x).shifted(1).x, isinstance(Shifted(1), Point), Shifted(2) == Shifted(2)
 
 
-@program(
-    graphs=1,
-    in_all=6,
-    reason="to do",
-)
+@program
 def a_class_made_by_type(x: Tensor, y: Tensor) -> Any:
     made = type("Made", (), {"factor": 2, "run": lambda self, v: v * self.factor})
     return made().run(x), made.__name__
 
 
-@program(graphs=1, in_all=1, reason="to do")
+@program
 def a_dataclass_in_the_frame(x: Tensor, y: Tensor) -> Any:
     @dataclasses.dataclass
     class Local:
@@ -435,18 +420,14 @@ def a_dataclass_in_the_frame(x: Tensor, y: Tensor) -> Any:
     return Local(x).a * Local(y).b, Local(1) == Local(1), repr(Local(1))
 
 
-@program(
-    graphs=1,
-    in_all=6,
-    reason="to do",
-)
+@program
 def a_named_tuple_made_in_the_frame(x: Tensor, y: Tensor) -> Any:
     Local = collections.namedtuple("Local", "a b")  # noqa: PYI024
     box = Local(x, b=2)
     return box.a * box.b, box._fields, len(box)
 
 
-@program(graphs=1, in_all=1, reason="to do")
+@program
 def an_exception_class_in_the_frame(x: Tensor, y: Tensor) -> Any:
     class Stop(Exception):
         pass
@@ -469,3 +450,213 @@ def a_simple_namespace(x: Tensor, y: Tensor) -> Any:
     space.n += 1
     del space.a
     return space.b * space.n, hasattr(space, "a"), vars(space).keys()
+
+
+# -- classes of the frame that leave it --------------------------------------------------------------------
+
+
+@program
+def a_class_of_the_frame_is_returned(x: Tensor, y: Tensor) -> Any:
+    scale = 2.0
+
+    class Scaler:
+        limit = 3
+
+        def __init__(self, value: Any) -> None:
+            self.value = value
+
+        def run(self) -> Any:
+            return self.value * scale
+
+        @property
+        def doubled(self) -> Any:
+            return self.value * 2
+
+        @classmethod
+        def make(cls, value: Any) -> Any:
+            return cls(value)
+
+        @staticmethod
+        def one() -> int:
+            return 1
+
+    box = Scaler.make(x)
+    return box.run(), box, Scaler.__name__, Scaler.one(), box.doubled, vars(box), type(box) is Scaler
+
+
+@program(state=("LOCALS",), in_all=2)  # the first call finds it empty
+def classes_of_the_frame_are_new_in_each_call(x: Tensor, y: Tensor) -> Any:
+    class Local:
+        def __eq__(self, other: Any) -> bool:
+            return type(self) is type(other)
+
+        def __hash__(self) -> int:
+            return 1
+
+    LOCALS.append(Local())
+    first, last = LOCALS[0], LOCALS[-1]
+    del LOCALS[1:]
+    return len(LOCALS), first is last or first == last, x + 1
+
+
+LOCALS: list[Any] = []
+
+
+@program
+def super_in_a_class_that_is_returned(x: Tensor, y: Tensor) -> Any:
+    class First:
+        def run(self, value: Any) -> Any:
+            return value + y
+
+    class Second(First):
+        def run(self, value: Any) -> Any:
+            return super().run(value) * 2
+
+        def kind(self) -> Any:
+            return __class__.__name__  # noqa: F821
+
+    second = Second()
+    return second.run(x), second.kind(), [cls.__name__ for cls in Second.__mro__], second, Second
+
+
+@program
+def a_dataclass_of_the_frame_is_returned(x: Tensor, y: Tensor) -> Any:
+    @dataclasses.dataclass(order=True)
+    class Local:
+        rank: int
+        name: str = "n"
+        rows: list[Any] = dataclasses.field(default_factory=list, compare=False)
+
+        def doubled(self) -> int:
+            return self.rank * 2
+
+    one, two = Local(1), Local(2, "m", [x])
+    one.rows.append(y)
+    return one, two, one < two, repr(Local(3)), x * two.doubled(), dataclasses.astuple(Local(4))
+
+
+@program
+def named_tuples_of_the_frame_are_returned(x: Tensor, y: Tensor) -> Any:
+    Local = collections.namedtuple("Local", ["a", "b"], defaults=(7,))  # noqa: PYI024
+    box = Local(x + 1)
+    return box, box._replace(a=y), Local._fields, box._asdict(), Local.__module__, Local._make([1, 2]), box.b
+
+
+@program
+def class_attributes_of_a_class_of_the_frame(x: Tensor, y: Tensor) -> Any:
+    class Counter:
+        count = 0
+        names: list[str] = []  # noqa: RUF012
+
+        def __init__(self, name: str) -> None:
+            type(self).count += 1
+            self.names.append(name)
+            self.index = Counter.count
+
+    boxes = [Counter("a"), Counter("b")]
+    Counter.label = "l"
+    return (
+        [box.index for box in boxes],
+        Counter.count,
+        Counter.names,
+        boxes[0].label,
+        boxes[1],
+        x * boxes[1].count,
+    )
+
+
+@program
+def class_bodies_are_code(x: Tensor, y: Tensor) -> Any:
+    n = 2
+
+    class Body:
+        rows = [n * i for i in range(3)]  # noqa: RUF012
+        n = n + 1 if (n := 5) else 0
+        if n > 5:
+            kind = "large"
+        else:
+            kind = "small"
+        for i in range(2):
+            last = i
+        del i
+
+        def read(self) -> Any:
+            return n, self.n
+
+        double = lambda self, v: v * self.n  # noqa: E731
+        plus = torch_add
+
+    body = Body()
+    return (
+        body.rows,
+        Body.n,
+        Body.kind,
+        Body.last,
+        body.read(),
+        body.double(x),
+        hasattr(Body, "i"),
+        Body.plus is torch_add,
+    )
+
+
+def torch_add(self: Any, a: Any) -> Any:
+    return a + 1
+
+
+@program
+def nested_and_abstract_classes_of_the_frame(x: Tensor, y: Tensor) -> Any:
+    class Shape(abc.ABC):
+        class Meta:
+            units = "cm"
+
+        @abc.abstractmethod
+        def area(self) -> Any: ...
+
+    class Square(Shape):
+        def __init__(self, side: Any) -> None:
+            self.side = side
+
+        def area(self) -> Any:
+            return self.side * self.side
+
+    return Square(x).area(), Square.Meta.units, isinstance(Square(1), Shape), issubclass(Square, Shape)
+
+
+@program(graphs=2, in_all=2, peer=2, reason="the class has a metaclass, and is another one in each call")
+def an_enum_in_the_frame(x: Tensor, y: Tensor) -> Any:
+    z = x + 1
+
+    class Local(enum.Enum):
+        A = 1
+
+    return Local.A.name, Local(1) is Local.A, z * Local.A.value
+
+
+@program
+def an_exception_class_of_the_frame_is_caught_outside_a_function(x: Tensor, y: Tensor) -> Any:
+    class Stop(ValueError):
+        def __init__(self, value: Any) -> None:
+            super().__init__("stop", value)
+            self.value = value
+
+    def run() -> Any:
+        raise Stop(3)
+
+    try:
+        run()
+    except ValueError as error:
+        return error.args, error.value, isinstance(error, Stop), x * error.value
+
+
+@program(graphs=2, in_all=3, reason="print() between", peer=2)
+def a_class_of_the_frame_over_a_break(x: Tensor, y: Tensor) -> Any:
+    class Local:
+        def __init__(self, value: Any) -> None:
+            self.value = value
+
+        def run(self) -> Any:
+            return self.value + y
+
+    box = Local(x + 1)
+    print("between")
+    return box.run() * 2, type(box) is Local

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from framehook.trace import class_bodies
 from framehook.trace.handlers import calls, containers, control, exceptions, names, operations
 
 
@@ -20,5 +21,5 @@ class _Handlers(dict[str, Any]):
 
 
 HANDLERS: dict[str, Any] = _Handlers()
-for _room in (names, operations, containers, control, calls, exceptions):
+for _room in (names, operations, containers, control, calls, exceptions, class_bodies):
     HANDLERS.update(_room.HANDLERS)

@@ -86,10 +86,6 @@ def _set_function_attribute(tr: Any, frame: Any, inst: Any) -> None:
     frame.push(function)
 
 
-def _load_build_class(tr: Any, frame: Any, inst: Any) -> None:
-    tr.graph_break("class_body", "a class is defined in the frame", "define it outside of the function")
-
-
 def _load_assertion_error(tr: Any, frame: Any, inst: Any) -> None:
     frame.push(tr.constant_object(AssertionError))
 
@@ -99,6 +95,5 @@ HANDLERS = {
     "CALL_FUNCTION_EX": _call_function_ex,
     "MAKE_FUNCTION": _make_function,
     "SET_FUNCTION_ATTRIBUTE": _set_function_attribute,
-    "LOAD_BUILD_CLASS": _load_build_class,
     "LOAD_ASSERTION_ERROR": _load_assertion_error,
 }
