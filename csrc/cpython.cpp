@@ -66,6 +66,27 @@ PyObject* evaluate_frame_by(_PyFrameEvalFunction evaluate, PyThreadState* ts, Fr
 #endif
 }
 
+// An inlined call costs several of the tracer's: its depth (tracer.MAX_DEPTH) with a wide margin.
+static constexpr int extra_recursion = 5000;
+
+static int& recursion_remaining() {
+    PyThreadState* ts = PyThreadState_Get();
+#if PY_VERSION_HEX >= 0x030c0000
+    return ts->py_recursion_remaining;  // 3.12 counts Python recursion apart from C recursion
+#else
+    return ts->recursion_remaining;
+#endif
+}
+
+ExtraRecursion::ExtraRecursion() {
+    recursion_remaining() += extra_recursion;
+}
+
+ExtraRecursion::~ExtraRecursion() {
+    if (!thread_may_run_python()) return;
+    recursion_remaining() -= extra_recursion;
+}
+
 #if PY_VERSION_HEX >= 0x030c0000
 static PyCodeObject* clearing_code;
 

@@ -207,6 +207,7 @@ int is_candidate(CodeRecord* record) {
     bool accepted = true;
     if (classify_callback != nullptr) {
         CaptureOff off;
+        ExtraRecursion extra;
         PyObject* callback = new_reference(classify_callback);
         PyObject* answer = PyObject_CallOneArg(callback, reinterpret_cast<PyObject*>(record->code));
         int truth = answer == nullptr ? -1 : PyObject_IsTrue(answer);
@@ -241,6 +242,7 @@ static EntryObject* ask_for_entry(const FrameContext& frame, CodeRecord* record,
     PyObject* answer;
     {
         CaptureOff off;
+        ExtraRecursion extra;
         room.in_miss_callback = true;
         answer = PyObject_CallFunctionObjArgs(callback, frame.handle, frame_record, nullptr);
         room.in_miss_callback = false;
@@ -678,7 +680,7 @@ static PyObject* set_classify_callback(PyObject*, PyObject* callback) {
 PyMethodDef runner_functions[] = {
     {"set_miss_callback", set_miss_callback, METH_O,
      "set_miss_callback(fn) -> previous\n\n"
-     "fn(handle, FrameRecord) -> Entry | None is called on a miss, with capture off."},
+     "fn(handle, FrameRecord) -> Entry | None is called on a miss, with capture off and room to recurse."},
     {"set_classify_callback", set_classify_callback, METH_O,
      "set_classify_callback(fn) -> previous\n\n"
      "fn(code) -> bool is called once per code object: may its frames be captured?"},

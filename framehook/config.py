@@ -22,7 +22,7 @@ class Config:
 
     #: Return what `compile()` is given, unchanged, and let `capture()` do nothing.
     disable: bool = False
-    #: θ: a frame whose graph has fewer operations stays eager.
+    #: θ: a frame whose graph has fewer operations stays eager; with 0 a frame without any is compiled too.
     min_graph_ops: int = 1
     #: Entries that one handle keeps for one code object (for modules: for one code object and class).
     max_entries_per_code: int = 8
@@ -36,6 +36,8 @@ class Config:
     max_trace_seconds: float = 120.0
     #: Raise errors of framehook itself instead of running the frame eagerly.
     raise_internal_errors: bool = False
+    #: For tests: compile frames of the standard library and of torch's modules too; see `testing.every_frame`.
+    every_frame: bool = False
     #: Topics to log, separated by commas; see `set_logs`.
     logs: str = ""
 

@@ -146,6 +146,12 @@ def _compile(
     except BackendError as error:
         _end(handle, state, clock, "error", str(error))
         raise
+    except RecursionError:
+        # Containers or calls of the program that are nested deeper than our own code can follow.
+        reason = "values are nested too deeply to be traced"
+        policy.stay_eager(handle, state, reason)
+        _end(handle, state, clock, "eager", reason)
+        return None
     except Exception as error:
         _internal_error(handle, state, clock, error)
         return None
@@ -196,7 +202,7 @@ def _capture(
 
 def _is_worth_it(handle: Handle, capture: trace.Capture) -> bool:
     # A piece that ends at a graph break is kept even without a graph: it is the way to the pieces behind it.
-    return capture.graph_break is not None or capture.operations >= max(1, handle.options.min_graph_ops)
+    return capture.graph_break is not None or capture.operations >= handle.options.min_graph_ops
 
 
 def _too_small(handle: Handle, capture: trace.Capture) -> str:

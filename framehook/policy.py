@@ -9,6 +9,7 @@ import enum
 import inspect
 import os
 import sysconfig
+import weakref
 from collections.abc import Hashable, Iterable, Sequence
 from types import CodeType
 
@@ -17,6 +18,7 @@ import torch
 from framehook import _C, torch_compat
 from framehook.bytecode import resume
 from framehook.bytecode.resume import origin
+from framehook.config import config
 from framehook.guards.guard import Check, Guard
 from framehook.handle import CodeState, Handle, place_of
 from framehook.source import LocalSource
@@ -41,11 +43,39 @@ def is_candidate(code: CodeType) -> bool:
 
     User code is, and so are calls of `nn.Module` and the forwards of torch.nn.  Generators, coroutines, class and
     module bodies are not, nor are torch's internals, the standard library and framehook itself: what they call may be.
+    Tests may want the standard library, too (`config.every_frame`).
     """
     if code.co_flags & _SUSPENDS or not code.co_flags & inspect.CO_OPTIMIZED:
         return False
     if code.co_name in _OBSERVERS:
         return False
+    if config.every_frame:
+        return _is_candidate_for_tests(code)
+    return _is_of_user(code)
+
+
+#: Code that is a candidate only because a test wants every frame, by address.
+_taken_for_tests: dict[int, weakref.ref[CodeType]] = {}
+
+
+def _is_candidate_for_tests(code: CodeType) -> bool:
+    if code.co_filename.startswith((_OURS, _TORCH)):
+        return _is_of_user(code)
+    if not _is_of_user(code):
+        _taken_for_tests[id(code)] = weakref.ref(code)
+    return True
+
+
+def give_back_frames() -> None:
+    """Judge the code again that was a candidate only because `config.every_frame` was set."""
+    while _taken_for_tests:
+        _, known = _taken_for_tests.popitem()
+        code = known()
+        if code is not None:
+            _C.reset_record(code)
+
+
+def _is_of_user(code: CodeType) -> bool:
     filename = code.co_filename
     if filename.startswith(_TORCH):
         if torch_compat.is_peer_wrapper(code):

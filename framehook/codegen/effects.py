@@ -63,7 +63,7 @@ def _dict(e: Emitter, value: DictValue) -> None:
     if list(value.items)[: len(kept)] == kept:
         # Only what has gone is deleted: an iterator over the dict must see it as the program left it.
         for key in value.original_keys:
-            if key not in value.items:
+            if key in value.gone or key not in value.items:
                 e.call(cls.__delitem__, owner, e.const(key))
                 e.builder.pop_top()
     else:
@@ -71,7 +71,7 @@ def _dict(e: Emitter, value: DictValue) -> None:
         e.builder.pop_top()
         kept = []
     for known, (key, item) in value.items.items():
-        if known in kept and _is_original(value, known, item):
+        if known in kept and known not in value.gone and _is_original(value, known, item):
             continue
         e.call(cls.__setitem__, owner, functools.partial(e.emit, key), functools.partial(e.emit, item))
         e.builder.pop_top()

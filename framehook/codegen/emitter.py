@@ -580,26 +580,29 @@ def _reversed_iterator(e: Emitter, value: ReversedIterator) -> None:
     if value.position >= len(value.sequence.items):
         raise NotRebuildable("a reversed iterator over a list that became shorter cannot be rebuilt", value)
     e.call(reversed, lambda: e.emit(value.sequence))
-    owner = e.keep_top()
-    e.begin_method(functools.partial(e.builder.load_fast, owner), "__setstate__")
-    e.builder.load_const(value.position)
-    e.builder.call(1)
-    e.builder.pop_top()
+    _set_state(e, value.position)
 
 
 def _advance(e: Emitter, position: int) -> None:
     """Advance the iterator on top of the stack, which stays."""
     if position:
-        owner = e.keep_top()
-        e.begin_method(functools.partial(e.builder.load_fast, owner), "__setstate__")
-        e.builder.load_const(position)
-        e.builder.call(1)
-        e.builder.pop_top()
+        _set_state(e, position)
+
+
+def _set_state(e: Emitter, position: int) -> None:
+    owner = e.keep_top()
+    e.begin_method(functools.partial(e.builder.load_fast, owner), "__setstate__")
+    e.builder.load_const(position)
+    e.builder.call(1)
+    e.builder.pop_top()
 
 
 def _constant_iterator(e: Emitter, value: ConstantIterator) -> None:
     if isinstance(value.iterable, range):
         e.call(iter, e.const(value.iterable[value.position :]))
+        return
+    if isinstance(value.iterable, frozenset):
+        e.call(_skip, e.const(value.iterable), e.const(value.position))
         return
     e.call(iter, e.const(value.iterable))
     _advance(e, value.position)
@@ -631,13 +634,10 @@ def _listed_iterator(e: Emitter, value: ListedIterator) -> None:
             raise NotRebuildable("an iterator over a set that has changed cannot be rebuilt", value)
         e.call(_skip, functools.partial(e.emit, value.origin), e.const(value.position))
         return
-    if value.cls not in (type(iter(())), reversed):
+    if value.cls is not type(iter(())):
         raise NotRebuildable(f"{value.describe()} cannot be rebuilt", value)
     rest = value.elements[value.position :]
-    if value.cls is reversed:
-        e.call(reversed, lambda: e.emit_items(rest[::-1]))
-    else:
-        e.call(iter, lambda: _plain_tuple(e, TupleValue(rest)))
+    e.call(iter, lambda: _plain_tuple(e, TupleValue(rest)))
 
 
 #: Iterators that can be rebuilt at any time of what they are made of.

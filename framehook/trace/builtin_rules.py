@@ -35,7 +35,7 @@ from framehook.values.functions import (
     FunctionValue,
     GeneratorValue,
 )
-from framehook.values.iterators import MAKERS, CallIterator, ConstantIterator, ListedIterator, make_chain_of
+from framehook.values.iterators import MAKERS, CallIterator, ConstantIterator, make_chain_of
 from framehook.values.mappings import DictValue
 from framehook.values.numbers import is_deferred
 from framehook.values.objects import MISSING, ExceptionValue, ObjectValue, hides_class
@@ -46,6 +46,7 @@ from framehook.values.sequences import (
     SliceValue,
     TupleValue,
     as_index,
+    ask_for_length,
     drain,
 )
 from framehook.values.sets import SetValue, make_set
@@ -115,7 +116,10 @@ def _is_instance(tr: Any, value: Value, cls: type) -> bool:
         return issubclass(own, cls)
     real = getattr(value, "obj", None)
     if real is not None and meta.__module__ in ("typing", "enum"):
-        return isinstance(real, cls)
+        try:
+            return isinstance(real, cls)
+        except TypeError as error:
+            tr.graph_break("exception", f"isinstance(): {error}")
     return _ask_metaclass(tr, cls, "__instancecheck__", value)
 
 
@@ -289,7 +293,7 @@ def _super(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     if len(args) == 2:
         cls = args[0].realize(tr)
         if isinstance(cls, ClassValue):
-            return SuperValue(cls.fn, args[1])
+            return _super_of(tr, cls.fn, args[1])
     if args:
         tr.graph_break("call", "super() with one argument")
     frame = tr.frame
@@ -313,7 +317,15 @@ def _super(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     if not isinstance(found, ClassValue):
         tr.graph_break("exception", "super() without a class in its cell")
         raise AssertionError
-    return SuperValue(found.fn, owner)
+    return _super_of(tr, found.fn, owner)
+
+
+def _super_of(tr: Any, cls: type, owner: Value) -> Value:
+    value = owner.realize(tr)
+    is_class = isinstance(value, ClassValue) and issubclass(value.fn, cls)
+    if not is_class and not issubclass(value.python_type(), cls):
+        tr.graph_break("exception", f"super() of {value.describe()}, which is no {cls.__qualname__}")
+    return SuperValue(cls, owner)
 
 
 # -- attributes --------------------------------------------------------------------------------------------
@@ -435,7 +447,13 @@ def class_method_rule(fn: Any) -> Rule | None:
 @rule(list)
 @positional(0, 1)
 def _list(tr: Any, *iterable: Value) -> Value:
-    return ListValue(drain(tr, tr.iterate(iterable[0])) if iterable else [])
+    return ListValue(_all_of(tr, iterable[0]) if iterable else [])
+
+
+def _all_of(tr: Any, iterable: Value) -> list[Value]:
+    iterator = tr.iterate(iterable)
+    ask_for_length(tr, iterable)
+    return drain(tr, iterator)
 
 
 @rule(tuple)
@@ -445,7 +463,7 @@ def _tuple(tr: Any, *iterable: Value) -> Value:
         value = iterable[0].realize(tr)
         if isinstance(value, TupleValue) and value.cls is tuple:
             return value
-        return TupleValue(drain(tr, tr.iterate(value)))
+        return TupleValue(_all_of(tr, value))
     return TupleValue([])
 
 
@@ -526,9 +544,8 @@ def _reversed(tr: Any, value: Value) -> Value:
             return tr.call(method, [], {})
         if value.base is not None:
             return _reversed_value(tr, value.base)
-        count = value.length(tr)
-        items = [value.get_item(tr, ConstantValue(index)) for index in range(count - 1, -1, -1)]
-        return ListedIterator(items, reversed)
+        # It is asked for each element when that is wanted, not before.
+        tr.graph_break("call", f"reversed() of {value.describe()}")
     return _reversed_value(tr, value)
 
 
@@ -544,12 +561,14 @@ def _reversed_value(tr: Any, value: Value) -> Value:
 
 @rule(sorted)
 def _sorted(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    if len(args) != 1:
+        tr.graph_break("exception", "sorted() is called with other arguments")
     value = args[0].realize(tr)
     if isinstance(value, SetValue):
         # The order of a set does not matter to what sorting gives, unless keys are equal.
         if "key" not in kwargs:
             value = ListValue(list(value.found.values()))
-    made = ListValue(drain(tr, tr.iterate(value)))
+    made = ListValue(_all_of(tr, value))
     sort_list(tr, made, kwargs)
     return made
 
@@ -640,6 +659,8 @@ def _as_number(tr: Any, value: Value) -> Value:
 @rule(slice)
 def _slice(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     parts: list[Value] = list(args)
+    if kwargs or not 1 <= len(parts) <= 3:
+        tr.graph_break("exception", "slice() is called with other arguments")
     if len(parts) == 1:
         parts.insert(0, ConstantValue(None))
     if len(parts) == 2:

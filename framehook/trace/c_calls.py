@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import enum
 import functools
+import inspect
 import operator
 import sys
 import types
@@ -33,9 +34,16 @@ from framehook.values.functions import (
     NestedFunctionValue,
 )
 from framehook.values.mappings import DictValue
-from framehook.values.objects import MISSING, ExceptionValue, InstanceDictValue, ObjectValue
+from framehook.values.objects import (
+    MISSING,
+    ExceptionValue,
+    InstanceDictValue,
+    ObjectValue,
+    has_instance_dict,
+)
 from framehook.values.plain import as_plain
 from framehook.values.sequences import (
+    BuiltinContainer,
     TupleValue,
     drain,
 )
@@ -135,6 +143,26 @@ def _getter(tr: Any, is_item: bool, keys: Sequence[Any], owner: Value) -> Value:
     return found[0] if len(found) == 1 else TupleValue(found)
 
 
+#: Methods that do the same for every object, whatever its class stores.
+_OF_ANY_OBJECT = frozenset(
+    {"__setattr__", "__delattr__", "__getattribute__", "__init__", "__init_subclass__"}
+)
+
+
+def check_implementation(tr: Any, owner: Value, method: Any) -> None:
+    """Break at the method of a base class that the C class of the owner has another one for (`dict.pop(ordered)`)."""
+    if isinstance(owner, ObjectValue):
+        if owner.base is None or method.__name__ in _OF_ANY_OBJECT:
+            return
+        owner = owner.base
+    if not isinstance(owner, BuiltinContainer):
+        return
+    if inspect.getattr_static(owner.python_type(), method.__name__, None) is not method:
+        tr.graph_break(
+            "call", f"{method.__objclass__.__name__}.{method.__name__}() is called on {owner.describe()}"
+        )
+
+
 def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     """A method that the class of `owner` inherits from C code."""
     none = ConstantValue(None)
@@ -155,7 +183,7 @@ def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwarg
             return none
         if name == "__getattribute__" and len(args) == 1:
             attribute = attribute_name(tr, args[0])
-            if attribute == "__dict__":
+            if attribute == "__dict__" and has_instance_dict(owner.cls):
                 return InstanceDictValue(owner)
             if attribute == "__class__":
                 return tr.class_value(owner.cls, owner)
@@ -222,7 +250,7 @@ def _formattable(tr: Any, value: Value) -> Value:
 
 def getset_value(tr: Any, owner: Value, raw: Any, name: str) -> Value | None:
     """Attributes served by getset descriptors that are known to be plain reads."""
-    if name == "__dict__" and isinstance(owner, ObjectValue):
+    if name == "__dict__" and isinstance(owner, ObjectValue) and has_instance_dict(owner.cls):
         return InstanceDictValue(owner)
     if isinstance(owner, ObjectValue) and owner.obj is not None and owner.source is not None:
         if owner.cls in (functools._lru_cache_wrapper, types.SimpleNamespace):
@@ -250,10 +278,15 @@ def import_module(tr: Any, name: str, from_names: Value, level: Value) -> Value:
     modules = sys.modules
     if not known_names or not known_level or name not in modules or target not in modules:
         tr.graph_break("call", f"module {name} is imported for the first time")
-    if getattr(getattr(modules[name], "__spec__", None), "_initializing", False):
+    module = modules[name]
+    if not isinstance(module, types.ModuleType):
+        tr.graph_break("call", f"what stands for module {name} in sys.modules is none")
+    # Not by `getattr`: what a module makes on demand, it makes once the program asks.
+    namespace = object.__getattribute__(module, "__dict__")
+    if getattr(namespace.get("__spec__"), "_initializing", False):
         tr.graph_break("call", f"module {name} is being imported")
     for attribute in names or ():
-        if attribute != "*" and not hasattr(modules[name], attribute):
+        if attribute != "*" and attribute not in namespace:
             tr.graph_break("call", f"{name}.{attribute} is imported for the first time")
     place = tr.absolute(sys, None).attr("modules")
     tr.guard(place, Check.IDENTITY, modules)

@@ -18,7 +18,7 @@ from framehook.values.classes import ClassValue
 from framehook.values.deques import DequeValue
 from framehook.values.mappings import DictValue
 from framehook.values.numbers import is_untouched_number
-from framehook.values.objects import MISSING, ExceptionValue, ObjectValue, native_exception
+from framehook.values.objects import MISSING, ExceptionValue, ObjectValue, has_plain_names, native_exception
 from framehook.values.sequences import ListValue, TupleValue, drain
 from framehook.values.sets import SetValue
 
@@ -49,6 +49,8 @@ class ClassLookup:
         # By id: a metaclass may define what the hash of a class is.
         self._raw: dict[tuple[int, str], Any] = {}
         self._values: dict[tuple[int, str], Value] = {}
+        # Classes whose names are strings.
+        self._plain: set[int] = set()
         #: What the frame stored to classes, by class and name; None: deleted.
         self._stores: dict[int, ClassStores] = {}
         self._stored_names: set[str] = set()
@@ -110,6 +112,12 @@ class ClassLookup:
             found = MISSING
             for base in cls.__mro__:
                 namespace = base.__dict__
+                if id(base) not in self._plain:
+                    if not has_plain_names(namespace):
+                        self.tr.graph_break(
+                            "container", f"class {base.__name__} has names that are no strings"
+                        )
+                    self._plain.add(id(base))
                 if name in namespace:
                     found = namespace[name]
                     break
@@ -227,7 +235,7 @@ def make_instance(tr: Any, value: ClassValue, args: Sequence[Value], kwargs: dic
             fn = tr.wrap(new, fn.source.member("__func__"))
         instance = tr.call(fn, [value, *args], kwargs).realize(tr)
     else:
-        instance = new_instance(tr, cls, new, args)
+        instance = new_instance(tr, cls, new, args, bool(args or kwargs))
     if not issubclass(instance.python_type(), cls):
         return instance
     init = tr.class_attr(cls, "__init__")
@@ -235,13 +243,10 @@ def make_instance(tr: Any, value: ClassValue, args: Sequence[Value], kwargs: dic
         result = tr.call(tr.class_value_attr(cls, "__init__"), [instance, *args], kwargs).realize(tr)
         if not (isinstance(result, ConstantValue) and result.value is None):
             tr.throw(TypeError, f"__init__() should return None, not '{result.python_type().__name__}'")
+    elif isinstance(instance, ExceptionValue):
+        instance.initialise(tr, args, kwargs)
     elif isinstance(instance, ObjectValue):
-        if init is object.__init__:
-            if (args or kwargs) and new is object.__new__:
-                tr.throw(TypeError, f"{cls.__name__}() takes no arguments")
-        elif isinstance(instance, ExceptionValue):
-            instance.initialise(tr, args, kwargs)
-        else:
+        if init is not object.__init__:
             if instance.base is None or isinstance(instance.base, TupleValue):
                 if not isinstance(instance.base, TupleValue):
                     tr.graph_break("call", f"{value.describe()} is initialised by C code")
@@ -250,7 +255,7 @@ def make_instance(tr: Any, value: ClassValue, args: Sequence[Value], kwargs: dic
     return instance
 
 
-def new_instance(tr: Any, cls: type, new: Any, args: Sequence[Value]) -> Value:
+def new_instance(tr: Any, cls: type, new: Any, args: Sequence[Value], has_arguments: bool) -> Value:
     """`new(cls, *args)` where `new` is the `__new__` of a builtin class."""
     if issubclass(cls, BaseException):
         if native_exception(cls) is None:
@@ -259,6 +264,13 @@ def new_instance(tr: Any, cls: type, new: Any, args: Sequence[Value]) -> Value:
             )
         return ExceptionValue(cls, list(args))
     if new is object.__new__:
+        if cls.__flags__ & (1 << 7):  # Py_TPFLAGS_DISALLOW_INSTANTIATION
+            tr.graph_break("exception", f"class {cls.__qualname__} cannot be instantiated")
+        if has_arguments:
+            if tr.class_attr(cls, "__new__") is not new:
+                tr.throw(TypeError, "object.__new__() takes exactly one argument (the type to instantiate)")
+            if tr.class_attr(cls, "__init__") is object.__init__:
+                tr.throw(TypeError, f"{cls.__name__}() takes no arguments")
         return ObjectValue(cls, None)
     if new is tuple.__new__:
         return ObjectValue(cls, None, base=TupleValue(drain(tr, args[0]) if args else []))

@@ -116,6 +116,8 @@ class _Copying:
         for name in _HOOKS:
             if tr.class_attr(cls, name) not in (MISSING, getattr(object, name, MISSING)):
                 tr.graph_break("call", f"copy.deepcopy() of {value.describe()}, which has {name}")
+        if tr.class_attr(cls, "__getattribute__") is not object.__getattribute__:
+            tr.graph_break("call", f"copy.deepcopy() of {value.describe()}, which has __getattribute__")
         if tr.class_attr(cls, "__new__") is not object.__new__:
             tr.graph_break("call", f"copy.deepcopy() of {value.describe()}, which has __new__")
         made = ObjectValue(cls, None)

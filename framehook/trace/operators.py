@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import enum
 import operator
+import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -26,7 +27,7 @@ from framehook.values.numbers import IdentityNumber, defer
 from framehook.values.objects import ObjectValue
 from framehook.values.plain import as_plain
 from framehook.values.proxies import MappingProxyValue
-from framehook.values.sequences import ListValue, SequenceValue, TupleValue, drain
+from framehook.values.sequences import BuiltinContainer, ListValue, SequenceValue, TupleValue, drain
 from framehook.values.sets import SetValue, is_set_like, operand, set_change, set_combine
 from framehook.values.tensor import TensorValue, check_method
 from framehook.values.wording import INVERTING_BOOL_WARNS, type_name
@@ -246,6 +247,10 @@ def _by_methods(
                 if not _is_not_implemented(result):
                     return result
             elif receiver.has_c_special(tr, method):
+                if getattr(receiver.base, "cls", None) in (collections.OrderedDict, collections.defaultdict):
+                    tr.graph_break(
+                        "call", f"operator {op} of {receiver.describe()} makes another such object"
+                    )
                 if receiver.base is not None and not isinstance(argument, TensorValue):
                     other = argument.base if isinstance(argument, ObjectValue) and argument.base else argument
                     pair = (receiver.base, other) if method == forward else (other, receiver.base)
@@ -286,6 +291,8 @@ def _containers(
                 if isinstance(count.value, int):
                     if sequence.length(tr) * count.value > _MAX_FOLDED:
                         tr.graph_break("call", "a sequence too long to build while tracing")
+                    if isinstance(sequence, TupleValue) and sequence.cls is tuple and count.value == 1:
+                        return sequence
                     return sequence.make(drain(tr, sequence) * count.value)
     if isinstance(left, ConstantValue) and isinstance(left.value, str) and op == "%":
         known, plain = as_plain(tr, right)
@@ -308,6 +315,8 @@ def _containers(
         if is_set_like(left) and (is_set_like(right) or isinstance(left, DictView)):
             return set_combine(tr, op, left, right)
     if isinstance(left, DictValue) and isinstance(right, DictValue) and op == "|":
+        if right.cls is not left.cls and issubclass(right.cls, left.cls):
+            tr.graph_break("call", f"operator | of {left.describe()} and {right.describe()}")
         merged = left.plain_copy(tr)
         merged.update_from(tr, right)
         return merged
@@ -384,6 +393,8 @@ def compare(tr: Tracer, op: str, left: Value, right: Value) -> Value:
         return ConstantValue(fn(set(operand(tr, left)[0]), set(operand(tr, right)[0])))
     elif isinstance(left, DictValue) and isinstance(right, DictValue) and op in ("==", "!="):
         return ConstantValue(_dicts_equal(tr, left, right) is (op == "=="))
+    elif _is_bound_in_c(left) and _is_bound_in_c(right) and op in ("==", "!="):
+        return ConstantValue(fn(left.fn, right.fn))  # type: ignore[attr-defined]
     elif _by_identity(left) and _by_identity(right) and op in ("==", "!="):
         return ConstantValue(is_same(tr, left, right) is (op == "=="))
     if op in ("==", "!="):
@@ -422,8 +433,18 @@ def _compares_in_c(tr: Tracer, value: Value, method: str) -> bool:
     return not isinstance(value, ObjectValue) or value.special(tr, method) is None
 
 
+def _is_bound_in_c(value: Value) -> bool:
+    """Whether the object is a bound method of C code: equal to another one of the same object."""
+    return isinstance(value, CallableValue) and isinstance(
+        value.fn, (types.BuiltinMethodType, types.MethodWrapperType)
+    )
+
+
 def _by_identity(value: Value) -> bool:
     """Whether == of the object is identity."""
+    if isinstance(value, CallableValue) and not isinstance(value, ClassValue):
+        kind: Any = type(value.fn)
+        return kind.__eq__ is object.__eq__ or kind.__module__.startswith("torch")
     return isinstance(
         value, (FunctionValue, NestedFunctionValue, CallableValue, ModuleObjectValue, GeneratorValue)
     )
@@ -449,14 +470,18 @@ def _dicts_equal(tr: Tracer, left: DictValue, right: DictValue) -> bool:
 
 
 def _compare_sequences(tr: Tracer, op: str, left: SequenceValue, right: SequenceValue) -> Value:
-    mine, other = drain(tr, left), drain(tr, right)
+    left.guard_length(tr)
+    right.guard_length(tr)
+    mine, other = left.items, right.items
     if op in ("==", "!=") and len(mine) != len(other):
         return ConstantValue(op == "!=")
+    # Not of copies: a comparison may change the sequences.
     for a, b in zip(mine, other, strict=False):
         if not equals(tr, a, b):
             if op in ("==", "!="):
                 return ConstantValue(op == "!=")
             return compare(tr, op, a, b)
+    mine, other = left.items, right.items
     return ConstantValue(COMPARE[op][0](len(mine), len(other)))
 
 
@@ -480,6 +505,11 @@ def _compare_by_methods(
         if not isinstance(receiver, ObjectValue):
             if isinstance(receiver, TensorValue):
                 tr.graph_break("call", f"a tensor is compared with {argument.describe()}")
+            base = getattr(argument, "base", None)
+            if isinstance(receiver, BuiltinContainer) and base is not None:
+                return (
+                    compare(tr, op, receiver, base) if receiver is left else compare(tr, op, base, receiver)
+                )
             continue
         special = receiver.special(tr, method)
         if special is None and method == "__ne__":
@@ -530,7 +560,7 @@ def is_same(tr: Tracer, left: Value, right: Value) -> bool:
             return False
         if isinstance(left.value, _SINGLETONS) or type(left.value).__module__ == "torch":
             return left.value is right.value
-        if left.value != right.value:
+        if left.value is not right.value and left.value != right.value:  # a NaN is itself
             return False
         tr.graph_break("call", f"identity of the constant {left.describe()}")
     if isinstance(left, ConstantValue) or isinstance(right, ConstantValue):

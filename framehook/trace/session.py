@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -22,8 +20,6 @@ from framehook.values.base import BreakGraph, ObservedException
 
 #: Restarts of one trace; each moves the break to an earlier instruction.
 _MAX_RESTARTS = 12
-#: Frames of the tracer that one trace may need: the depth of inlined calls (tracer.MAX_DEPTH) with a wide margin.
-_EXTRA_DEPTH = 5_000
 
 
 class Stop(NamedTuple):
@@ -61,29 +57,7 @@ def trace_frame(
     Raises:
         Unsupported: when nothing can be captured, or only at too high a cost.
     """
-    with _room_to_recurse():
-        return _trace(record, options, budget, stop, may_break, {} if loops_left is None else loops_left)
-
-
-@contextlib.contextmanager
-def _room_to_recurse() -> Iterator[None]:
-    """An inlined call costs several of ours; the program's own depth must not decide what can be traced."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(limit + _EXTRA_DEPTH)
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)
-
-
-def _trace(
-    record: Any,
-    options: Any,
-    budget: Budget,
-    stop: Stop | None,
-    may_break: Callable[[CodeType], bool],
-    loops_left: dict[Any, int],
-) -> Capture:
+    loops_left = {} if loops_left is None else loops_left
     started = time.perf_counter()
     snapshot = _C.StateSnapshot()
     for _ in range(_MAX_RESTARTS):

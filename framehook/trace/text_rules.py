@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,14 @@ from framehook.values.tensor import TensorValue
 from framehook.values.wording import type_name
 
 
+def returned(tr: Any, result: Value, special: str, *classes: type) -> Value:
+    """What a special method has returned, if it is of a class that the interpreter takes from it without a word."""
+    result = result.realize(tr)
+    if result.python_type() not in classes:
+        tr.graph_break("exception", f"{special}() returns {result.describe()}")
+    return result
+
+
 def _number(cls: type, special: str) -> Rule:
     def apply(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         if len(args) == 1:
@@ -37,10 +46,10 @@ def _number(cls: type, special: str) -> Rule:
                     f"{cls.__name__}() of a tensor needs its value",
                     "keep the value a tensor, or read it outside the compiled function",
                 )
-            if isinstance(value, ObjectValue) and value.obj.__class__.__module__ != "enum":
+            if isinstance(value, ObjectValue) and type(value.obj).__module__ != "enum":
                 method = value.special(tr, special)
                 if method is not None:
-                    return tr.call(method, [], {})
+                    return returned(tr, tr.call(method, [], {}), special, cls)
         return fold_plain(tr, cls, args, kwargs)
 
     return apply
@@ -73,7 +82,7 @@ def _exception_text(tr: Any, name: str, value: ExceptionValue) -> Value:
         name = "__str__"
     method = value.special(tr, name)
     if method is not None:
-        return tr.call(method, [], {})
+        return returned(tr, tr.call(method, [], {}), name, str)
     raw = tr.class_attr(value.cls, name)
     is_plain = getattr(raw, "__objclass__", None) in _PLAIN_EXCEPTIONS
     shown = TupleValue(list(value.args))
@@ -99,7 +108,7 @@ def _object_text(tr: Any, name: str, fn: Any, value: ObjectValue, args: Sequence
         raw = tr.class_attr(value.cls, name)
     method = value.special(tr, name)
     if method is not None:
-        return tr.call(method, list(args[1:]), {})
+        return returned(tr, tr.call(method, list(args[1:]), {}), name, str)
     if name == "__format__" and raw is object.__format__:
         known, spec = to_constant(tr, args[1]) if len(args) > 1 else (True, "")
         if known and spec == "":
@@ -211,7 +220,13 @@ def _hash(tr: Any, value: Value) -> Value:
     if isinstance(value, ObjectValue):
         method = value.special(tr, "__hash__")
         if method is not None:
-            return tr.call(method, [], {})
+            number = returned(tr, tr.call(method, [], {}), "__hash__", int, bool)
+            known, plain = to_constant(tr, number)
+            if not known:
+                tr.graph_break("call", f"hash() of {value.describe()} is not constant")
+            if not -sys.maxsize <= plain <= sys.maxsize:
+                plain = hash(plain)
+            return ConstantValue(-2 if plain == -1 else int(plain))
         if isinstance(value.base, TupleValue):
             return fold(tr, hash, [value.base], {})
     return fold(tr, hash, [value], {})

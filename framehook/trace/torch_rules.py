@@ -12,7 +12,7 @@ import torch.overrides
 
 from framehook import directives, polyfills, torch_compat
 from framehook.guards.guard import Check
-from framehook.trace.c_calls import call_c_method
+from framehook.trace.c_calls import call_c_method, check_implementation
 from framehook.trace.classes import new_instance
 from framehook.trace.rules import RULES, Rule, fold_plain, rule
 from framehook.values.base import CONSTANT_TYPES, ConstantValue, Value
@@ -133,7 +133,7 @@ _NATIVE_PACKAGES = (
         "warnings",
         "threading",
         "importlib",
-        "unittest",
+        "unittest.mock",
         "random",
         "tempfile",
         "subprocess",
@@ -308,13 +308,14 @@ def call_real(tr: Any, fn: Any, value: Value, args: Sequence[Value], kwargs: dic
         elif isinstance(first, ConstantValue):
             return tr.call(first.get_attr(tr, fn.__name__), args[1:], kwargs)
         elif issubclass(first.python_type(), owner):
+            check_implementation(tr, first, fn)
             return call_c_method(tr, first, fn.__name__, args[1:], kwargs)
     if isinstance(fn, types.BuiltinFunctionType) and fn.__name__ == "__new__" and args:
         cls = args[0].realize(tr)
         if isinstance(cls, ClassValue):
             if issubclass(cls.fn, StopIteration):
                 tr.graph_break("exception", "a StopIteration is made and not initialised")
-            return new_instance(tr, cls.fn, fn, args[1:])
+            return new_instance(tr, cls.fn, fn, args[1:], len(args) > 1 or bool(kwargs))
     bound = getattr(fn, "__self__", None)
     if bound in (str, bytes, int, float) or (isinstance(bound, type) and bound.__module__ == "torch"):
         return fold_plain(tr, fn, args, kwargs)

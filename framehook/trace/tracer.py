@@ -54,6 +54,7 @@ from framehook.values.base import (
     MethodOfConstant,
     ObservedException,
     Value,
+    defines,
     fold,
     is_constant,
 )
@@ -73,6 +74,7 @@ from framehook.values.objects import ExceptionValue, ObjectValue, native_excepti
 from framehook.values.sequences import ListValue, SliceValue, TupleValue, drain
 from framehook.values.sets import SetValue
 from framehook.values.tensor import TensorValue
+from framehook.values.wording import type_name
 
 rules.rule(copy.deepcopy)(copying.deepcopy)
 for _target, _rule in library_rules.TABLE.items():
@@ -629,6 +631,9 @@ class SymbolicTracer:
                 return ConstantIterator(value.value)
             self.throw(TypeError, f"'{type(value.value).__name__}' object is not iterable")
         iterator = value.iterate(self)
+        if isinstance(value, ObjectValue) and not defines(iterator.python_type(), "__next__"):
+            name = type_name(iterator.python_type())
+            self.throw(TypeError, f"iter() returned non-iterator of type '{name}'")
         return iterator if iterator is value else self.note_birth(iterator)
 
     def special_method(self, owner: Value, name: str) -> Value | None:

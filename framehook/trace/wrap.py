@@ -16,7 +16,7 @@ from framehook import torch_compat
 from framehook.guards.guard import Check, TensorSpec, WeakIdentity
 from framehook.source import ObjectSource, Source
 from framehook.values.base import CONSTANT_TYPES, ConstantValue, LazyValue, Tracer, Value, is_constant
-from framehook.values.classes import CallableValue, ClassValue, ModuleObjectValue
+from framehook.values.classes import CallableValue, ClassValue, ModuleObjectValue, module_name
 from framehook.values.deques import DequeValue
 from framehook.values.functions import BoundMethodValue, CellValue, FunctionValue, is_persistent
 from framehook.values.mappings import DictValue, hash_key
@@ -84,10 +84,12 @@ def _make(tr: Any, obj: Any, cls: type, source: Source) -> Value:
             return value
         tr.graph_break("subclass", f"a tensor of class {cls.__name__} is not traced")
     if issubclass(cls, type):
+        if vars(type)["__mro__"].__get__(obj) is None:
+            tr.graph_break("call", "a class that is being made has no bases yet")
         return ClassValue(obj, _absolute(tr, obj, source))
     if issubclass(cls, types.ModuleType):
         if id(object.__getattribute__(obj, "__dict__")) in tr.known:
-            tr.graph_break("container", f"the __dict__ of module {obj.__name__} is also used as a dict")
+            tr.graph_break("container", f"the __dict__ of module {module_name(obj)} is also used as a dict")
         return ModuleObjectValue(obj, _absolute(tr, obj, source))
     if issubclass(cls, _IDENTITY_TYPES) or cls.__module__ in ("torch._ops", "torch.jit._builtins"):
         return CallableValue(obj, _absolute(tr, obj, source))
@@ -126,7 +128,9 @@ def _absolute(tr: Any, obj: Any, source: Source) -> Source:
 def _builtin_part(tr: Any, obj: Any, cls: type, source: Source) -> Value | None:
     """What the builtin base class of an object stores."""
     if issubclass(cls, dict):
-        return _dict_of(tr, obj, source, cls)
+        # Not the subclass: what its methods are is another matter.
+        native = next((base for base in cls.__mro__ if _MAKERS_BY_ID.get(id(base)) is _dict), dict)
+        return _dict_of(tr, obj, source, native)
     if issubclass(cls, list):
         items = list.__iter__(obj)
         return ListValue([tr.lazy(item, source.item(index)) for index, item in enumerate(items)], source)
@@ -172,9 +176,10 @@ def _tuple(tr: Any, obj: tuple[Any, ...], source: Source) -> Value:
 
 def _dict_of(tr: Any, obj: dict[Any, Any], source: Source, cls: type) -> DictValue:
     items: dict[Any, tuple[Value, Value]] = {}
-    # Past whatever a subclass defines.
-    base: type[dict[Any, Any]] = collections.OrderedDict if issubclass(cls, collections.OrderedDict) else dict
-    keys = tuple(base.keys(obj))
+    # Past whatever a subclass defines.  An OrderedDict hashes its keys anew when it is looked through.
+    keys = tuple(dict.keys(obj))
+    if cls is collections.OrderedDict and is_constant(keys):
+        keys = tuple(collections.OrderedDict.keys(obj))  # type: ignore[arg-type]
     for key in keys:
         if is_constant(key):
             items[key] = (ConstantValue(key), tr.lazy(dict.__getitem__(obj, key), source.item(key)))
@@ -183,6 +188,12 @@ def _dict_of(tr: Any, obj: dict[Any, Any], source: Source, cls: type) -> DictVal
             items["object", id(key)] = (ConstantValue(None), ConstantValue(None))
     value = DictValue(items, source, cls=cls)
     value.original_keys = keys
+    if cls is collections.defaultdict:
+        factory = vars(collections.defaultdict)["default_factory"].__get__(obj)
+        place = source.member("default_factory")
+        value.default_factory = None if factory is None else tr.lazy(factory, place)
+        if factory is None:
+            tr.guard(place, Check.EQUALS, None)
     return value
 
 
@@ -190,15 +201,7 @@ def _dict(tr: Any, obj: dict[Any, Any], source: Source) -> Value:
     if id(obj) in tr.views or isinstance(tr.namespaces.get(id(obj)), ModuleObjectValue):
         tr.graph_break("container", "a dict that holds the globals of a module is used as a dict")
     tr.guard(source, Check.TYPE, type(obj))
-    value = _dict_of(tr, obj, source, type(obj))
-    if isinstance(obj, collections.defaultdict):
-        factory = obj.default_factory
-        value.default_factory = (
-            None if factory is None else tr.lazy(factory, source.member("default_factory"))
-        )
-        if factory is None:
-            tr.guard(source.member("default_factory"), Check.EQUALS, None)
-    return value
+    return _dict_of(tr, obj, source, type(obj))
 
 
 def _set(tr: Any, obj: Any, source: Source) -> Value:

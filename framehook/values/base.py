@@ -119,6 +119,9 @@ class Tracer(Protocol):
     def call_constant_method(self, value: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         """Call a method of a constant."""
 
+    def special_method(self, owner: Value, name: str) -> Value | None:
+        """A special method written in Python, bound; None if there is none."""
+
     def call_until_stop(self, method: Value) -> Value | None:
         """Call `__next__`; None when it raises StopIteration."""
 
@@ -447,6 +450,9 @@ def call_now(
         raise AssertionError from None
     except Exception as error:
         tr.throw(type(error), *error.args)
+    for arg, obj in zip(args, positional, strict=True):
+        if result is obj:  # `(1, 2) * 1` is the tuple itself
+            return arg.realize(tr)
     return from_plain(tr, result)
 
 

@@ -15,6 +15,7 @@ from framehook.values.objects import (
     MISSING,
     SLOT_WRAPPERS,
     ObjectValue,
+    bind_classmethod,
     bind_raw,
     is_data_descriptor,
 )
@@ -22,6 +23,12 @@ from framehook.values.sequences import BuiltinMethod
 
 if TYPE_CHECKING:
     from framehook.source import Source
+
+
+#: What `type` itself serves of a class, from the class alone.
+_TYPE_FIELDS = frozenset(name for name, raw in vars(type).items() if is_data_descriptor(raw))
+#: Those of them that it finds in the `__dict__` of the class.
+_KEPT_BY_CLASS = frozenset({"__annotations__", "__doc__", "__module__"})
 
 
 class CallableValue(Value):
@@ -42,6 +49,15 @@ class CallableValue(Value):
         )
 
     def hash_key(self, tr: Tracer) -> Any:
+        kind: Any = type(self.fn)
+        if isinstance(self.fn, type):
+            is_plain = tr.class_attr(kind, "__hash__") is object.__hash__ is kind.__hash__
+        else:
+            owner = getattr(self.fn, "__self__", None)
+            is_function = kind is types.BuiltinFunctionType and isinstance(owner, types.ModuleType | None)
+            is_plain = kind.__hash__ is object.__hash__ or is_function or kind.__module__.startswith("torch")
+        if not is_plain:
+            tr.graph_break("call", f"{self.describe()} is hashed by its own __hash__")
         return ("object", id(self.fn))
 
     def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
@@ -74,7 +90,7 @@ class ClassValue(CallableValue):
     def get_attr(self, tr: Tracer, name: str) -> Value:
         cls = self.fn
         if name in ("__name__", "__qualname__", "__module__"):
-            return ConstantValue(getattr(cls, name))
+            return self._own_text(tr, name)
         if name in ("__mro__", "__bases__") and not cls.__flags__ & (1 << 8):  # Py_TPFLAGS_IMMUTABLETYPE
             assert self.source is not None
             tr.guard(self.source.member(name), Check.IDENTITY, getattr(cls, name))
@@ -85,13 +101,16 @@ class ClassValue(CallableValue):
         if name == "__class__":
             return tr.constant_object(type(cls))
         meta = tr.class_attr(type(cls), name) if type(cls) is not type else MISSING
-        if meta is not MISSING and is_data_descriptor(meta):
+        if meta is not MISSING and is_data_descriptor(meta) and vars(type).get(name) is not meta:
             return self._bind_meta(tr, meta, name)
         stored = tr.stored_class_attr(cls, name)
         if stored is not None:
             return stored
         if name == "__dict__":
             return ClassDictValue(self)
+        if name in _TYPE_FIELDS and (name not in _KEPT_BY_CLASS or name not in cls.__dict__):
+            # Never what a base class has under that name.
+            tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
         raw = tr.class_attr(cls, name)
         if raw is MISSING:
             if meta is not MISSING:
@@ -110,7 +129,7 @@ class ClassValue(CallableValue):
         if kind is staticmethod or kind is classmethod:
             fn = part_of(tr, raw, value, "__func__")
             assert fn is not None
-            return fn if kind is staticmethod else BoundMethodValue(fn, self)
+            return fn if kind is staticmethod else bind_classmethod(tr, fn, self)
         if kind is types.FunctionType or kind is property or not hasattr(kind, "__get__"):
             return value
         if isinstance(raw, types.ClassMethodDescriptorType):
@@ -122,6 +141,19 @@ class ClassValue(CallableValue):
             method = tr.class_value_attr(kind, "__get__")
             return tr.call(method, [value, ConstantValue(None), self], {})
         tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is served by C code")
+
+    def _own_text(self, tr: Tracer, name: str) -> Value:
+        """What the class is called; anybody can rename a class that is not of C code."""
+        text = getattr(self.fn, name)
+        meta = tr.class_attr(type(self.fn), name)
+        is_own = meta is not vars(type)[name] and is_data_descriptor(meta)
+        if type(text) is not str or is_own:
+            tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
+        if not self.fn.__flags__ & (1 << 8):  # Py_TPFLAGS_IMMUTABLETYPE
+            assert self.source is not None
+            place = self.source.class_attr(name) if name == "__module__" else self.source.member(name)
+            tr.guard(place, Check.EQUALS, text)
+        return ConstantValue(text)
 
     def _bind_meta(self, tr: Tracer, raw: object, name: str) -> Value:
         value = tr.class_value_attr(type(self.fn), name)
@@ -281,6 +313,11 @@ class UnionValue(Value):
         return types.UnionType
 
 
+def module_name(module: types.ModuleType) -> str:
+    """The name of a module, asked past what its class may do; a module that nobody has initialised has none."""
+    return str(object.__getattribute__(module, "__dict__").get("__name__", "?"))
+
+
 class ModuleObjectValue(Value):
     """A Python module (a file), identity guarded."""
 
@@ -296,7 +333,7 @@ class ModuleObjectValue(Value):
         return types.ModuleType
 
     def describe(self) -> str:
-        return f"module {self.module.__name__}"
+        return f"module {module_name(self.module)}"
 
     def hash_key(self, tr: Tracer) -> Any:
         return ("object", id(self.module))
@@ -323,7 +360,7 @@ class ModuleObjectValue(Value):
         if name in namespace:
             found = self.read[name] = tr.found(tr.lazy(namespace[name], self.source.attr(name)))
             return found
-        if self.module.__name__ == "torch._VF" and hasattr(self.module, name):
+        if module_name(self.module) == "torch._VF" and hasattr(self.module, name):
             # A module object that looks everything up among torch's operations.
             return tr.constant_object(getattr(self.module, name))
         if type(self.module) is not types.ModuleType or "__getattr__" in namespace:
@@ -331,12 +368,12 @@ class ModuleObjectValue(Value):
         if hasattr(types.ModuleType, name):
             tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
         tr.guard(self.source.instance_dict(), Check.NO_KEY, name)
-        tr.throw(AttributeError, f"module '{self.module.__name__}' has no attribute '{name}'")
+        tr.throw(AttributeError, f"module '{module_name(self.module)}' has no attribute '{name}'")
 
     def _guard_class(self, tr: Tracer, name: str) -> None:
         """The class of a module can be replaced; one of its own may serve the attribute."""
         cls = type(self.module)
-        if self.module.__name__.partition(".")[0] == "torch":
+        if module_name(self.module).partition(".")[0] == "torch":
             return
         tr.guard(self.source, Check.TYPE, cls)
         if cls is types.ModuleType:
@@ -384,7 +421,7 @@ class SuperValue(Value):
                     if isinstance(raw, classmethod | staticmethod):
                         fn = part_of(tr, raw, value, "__func__")
                         assert fn is not None
-                        return fn if isinstance(raw, staticmethod) else BoundMethodValue(fn, owner)
+                        return fn if isinstance(raw, staticmethod) else bind_classmethod(tr, fn, owner)
                     if isinstance(raw, SLOT_WRAPPERS):
                         return CallableValue(getattr(base, name))
                     tr.graph_break("attribute", f"super().{name} on a class is not modelled")
@@ -406,4 +443,5 @@ class SuperMethod(BuiltinMethod):
         self.base = base
 
     def call(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-        return tr.call_c_method(self.owner, self.name, args, kwargs)
+        descriptor = self.base.__dict__[self.name]
+        return tr.call_real(descriptor, CallableValue(descriptor), [self.owner, *args], kwargs)

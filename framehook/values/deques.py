@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from framehook.values.base import ConstantValue, Tracer, Value
@@ -98,14 +98,16 @@ class DequeValue(BuiltinContainer):
         return DequeIterator(self, is_reversed=False)
 
     def contains(self, tr: Tracer, item: Value) -> bool:
+        return any(self.compare_each(tr, self.items, item))
+
+    def compare_each(self, tr: Tracer, elements: Sequence[Value], item: Value) -> Iterator[bool]:
+        """Whether the elements equal `item`, one by one; none of the comparisons may change the deque."""
         version = self.version
-        for element in list(self.items):
+        for element in list(elements):
             found = tr.equals(element, item)
             if self.version != version:
                 tr.throw(RuntimeError, "deque mutated during iteration")
-            if found:
-                return True
-        return False
+            yield found
 
     def copy(self) -> DequeValue:
         """A new deque of the same elements and the same bound."""
@@ -243,7 +245,7 @@ def _copy(tr: Tracer, self: DequeValue, args: Sequence[Value], kwargs: dict[str,
 
 def _count(tr: Tracer, self: DequeValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     check_arguments(tr, "count", args, kwargs, 1, 1)
-    return ConstantValue(sum(tr.equals(item, args[0]) for item in list(self.items)))
+    return ConstantValue(sum(self.compare_each(tr, self.items, args[0])))
 
 
 def _index(tr: Tracer, self: DequeValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
@@ -254,8 +256,10 @@ def _index(tr: Tracer, self: DequeValue, args: Sequence[Value], kwargs: dict[str
         if bound is None:
             tr.graph_break("call", "deque.index() between bounds that are no constants")
         bounds.append(bound)
-    for position in range(*slice(*[*bounds, None, None][:2]).indices(len(self.items))):
-        if tr.equals(self.items[position], args[0]):
+    positions = range(*slice(*[*bounds, None, None][:2]).indices(len(self.items)))
+    elements = [self.items[position] for position in positions]
+    for position, found in zip(positions, self.compare_each(tr, elements, args[0]), strict=True):
+        if found:
             return ConstantValue(position)
     item = args[0].realize(tr)
     if not isinstance(item, ConstantValue):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from framehook.guards.guard import Check
 from framehook.source import BuiltinsSource, GlobalsSource, ObjectSource
-from framehook.values.base import ConstantValue, Tracer, Value
+from framehook.values.base import ConstantValue, Tracer, Value, defines
 from framehook.values.mappings import DictValue
 from framehook.values.sequences import IteratorValue, TupleValue
 
@@ -166,7 +166,7 @@ class FunctionValue(Value):
             return tr.constant_object(types.FunctionType)
         if name == "__get__":
             return FunctionGet(self)
-        if hasattr(types.FunctionType, name):
+        if defines(types.FunctionType, name):
             tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
         tr.guard(self.source.instance_dict(), Check.NO_KEY, name)
         tr.throw(AttributeError, f"'function' object has no attribute '{name}'")
@@ -289,10 +289,15 @@ class NestedFunctionValue(Value):
             return FunctionGet(self)
         if name == "__dict__":
             items: dict[Any, tuple[Value, Value]] = {
-                key: (ConstantValue(key), value) for key, value in self.attrs.items() if value is not None
+                key: (ConstantValue(key), value)
+                for key, value in self.attrs.items()
+                if value is not None and not defines(types.FunctionType, key)
             }
             return FunctionDict(self, items)
-        if hasattr(types.FunctionType, name):
+        if name == "__annotations__":
+            self.attrs[name] = DictValue()  # made at first sight
+            return self.attrs[name]  # type: ignore[return-value]
+        if defines(types.FunctionType, name):
             tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
         tr.throw(AttributeError, f"'function' object has no attribute '{name}'")
 
@@ -305,7 +310,14 @@ class NestedFunctionValue(Value):
             self.defaults = value
         elif name == "__kwdefaults__":
             self.kwdefaults = value
-        elif name in ("__code__", "__globals__", "__closure__", "__dict__"):
+        elif name in (
+            "__code__",
+            "__globals__",
+            "__closure__",
+            "__dict__",
+            "__type_params__",
+            "__builtins__",
+        ) or (name == "__annotations__" and value.realize(tr).python_type() is not dict):
             super().set_attr(tr, name, value)
         else:
             self.attrs[name] = value
@@ -327,8 +339,10 @@ class FunctionDict(DictValue):
     def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
         super().set_item(tr, key, value)
         name = key.realize(tr)
-        if not isinstance(name, ConstantValue):
-            tr.graph_break("attribute", "a function attribute whose name is not constant")
+        if not isinstance(name, ConstantValue) or type(name.value) is not str:
+            tr.graph_break("attribute", "a function attribute whose name is not a constant string")
+        if defines(types.FunctionType, name.value):
+            tr.graph_break("attribute", f"'{name.value}' is put into the __dict__ of a function")
         self.owner.attrs[name.value] = value
 
     def del_item(self, tr: Tracer, key: Value) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -74,7 +75,7 @@ class ComposedIterator(IteratorValue):
     `parts` are the values it was made from, so that it can be rebuilt while untouched.
     """
 
-    __slots__ = ("cls", "has_raised", "is_strict", "parts", "run", "started")
+    __slots__ = ("cls", "has_raised", "is_running", "is_strict", "parts", "run", "started")
 
     def __init__(self, cls: type, parts: list[Value], run: Iterator[Value], is_strict: bool = False) -> None:
         self.source = None
@@ -84,19 +85,25 @@ class ComposedIterator(IteratorValue):
         self.run = run
         self.started = False
         self.has_raised = False
+        self.is_running = False
 
     def python_type(self) -> type:
         return self.cls
 
     def next(self, tr: Tracer) -> Value | None:
         self.started = True
+        if self.is_running:
+            tr.graph_break("call", f"{self.describe()} is asked for an element by what it runs over")
         if self.has_raised:
             tr.graph_break("exception", f"{self.describe()} goes on after an exception")
+        self.is_running = True
         try:
             return next(self.run, None)
         except ObservedException:
             self.has_raised = True
             raise
+        finally:
+            self.is_running = False
 
 
 class ItemIterator(Value):
@@ -233,7 +240,7 @@ def make_enumerate(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) 
     iterable = args[0] if args else kwargs["iterable"]
     start = args[1] if len(args) > 1 else kwargs.get("start", ConstantValue(0))
     first = start.realize(tr)
-    if not isinstance(first, ConstantValue):
+    if not isinstance(first, ConstantValue) or not isinstance(first.value, int):
         tr.graph_break("call", "enumerate() starts at a number that is not constant")
     source = tr.iterate(iterable)
     parts: list[Value] = [source, first]
@@ -283,7 +290,11 @@ def make_islice(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> 
     bounds = []
     for arg in args[1:]:
         bound = arg.realize(tr)
-        if not isinstance(bound, ConstantValue):
+        is_last = len(args) == 4 and arg is args[3]
+        lowest = 1 if is_last else 0
+        if not isinstance(bound, ConstantValue) or not (
+            bound.value is None or (isinstance(bound.value, int) and lowest <= bound.value <= sys.maxsize)
+        ):
             tr.graph_break("call", "islice() with bounds that are not constant")
         bounds.append(bound.value)
     places: list[Value] = []
@@ -307,7 +318,7 @@ def make_repeat(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> 
     if times is None:
         return ComposedIterator(itertools.repeat, list(args), itertools.repeat(args[0]))
     count = times.realize(tr)
-    if not isinstance(count, ConstantValue):
+    if not isinstance(count, ConstantValue) or not isinstance(count.value, int) or count.value > sys.maxsize:
         tr.graph_break("call", "repeat() a number of times that is not constant")
     parts: list[Value] = [args[0], count]
 
@@ -322,7 +333,11 @@ def make_repeat(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> 
 def make_product(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     """itertools.product(*iterables, repeat=1)."""
     repeat = kwargs["repeat"].realize(tr) if "repeat" in kwargs else ConstantValue(1)
-    if not isinstance(repeat, ConstantValue):
+    if (
+        not isinstance(repeat, ConstantValue)
+        or not isinstance(repeat.value, int)
+        or not 0 <= repeat.value < 100
+    ):
         tr.graph_break("call", "product() with a repeat that is not constant")
     pools = [tr.drain(arg) for arg in args]
     rows = (tr.from_plain(row) for row in itertools.product(*pools, repeat=repeat.value))
@@ -500,18 +515,35 @@ def make_cycle(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> V
     return ComposedIterator(itertools.cycle, list(args), run())
 
 
+Maker = Callable[[Tracer, Sequence[Value], dict[str, Value]], Value]
+
+
+def _taking(least: int, most: int | None, names: str, make: Maker) -> Maker:
+    """A maker that is called with so many positional arguments and these keywords only; else the native call."""
+    known = frozenset(names.split())
+
+    def checked(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        if not least <= len(args) <= (len(args) if most is None else most) or not known.issuperset(kwargs):
+            tr.graph_break(
+                "exception", f"{make.__name__.removeprefix('make_')}() is called with other arguments"
+            )
+        return make(tr, args, kwargs)
+
+    return checked
+
+
 #: Constructors by the class that the traced program calls.
-MAKERS: dict[Any, Callable[[Tracer, Sequence[Value], dict[str, Value]], Value]] = {
-    zip: make_zip,
-    map: make_map,
-    filter: make_filter,
-    enumerate: make_enumerate,
-    itertools.chain: make_chain,
-    itertools.islice: make_islice,
-    itertools.repeat: make_repeat,
-    itertools.product: make_product,
-    itertools.count: make_count,
-    itertools.accumulate: make_accumulate,
+MAKERS: dict[Any, Maker] = {
+    zip: _taking(0, None, "strict", make_zip),
+    map: _taking(2, None, "", make_map),
+    filter: _taking(2, 2, "", make_filter),
+    enumerate: _taking(0, 2, "iterable start", make_enumerate),
+    itertools.chain: _taking(0, None, "", make_chain),
+    itertools.islice: _taking(2, 4, "", make_islice),
+    itertools.repeat: _taking(1, 2, "times", make_repeat),
+    itertools.product: _taking(0, None, "repeat", make_product),
+    itertools.count: _taking(0, 2, "start step", make_count),
+    itertools.accumulate: _taking(1, 2, "func initial", make_accumulate),
     itertools.combinations: _eager_rows(itertools.combinations),
     itertools.combinations_with_replacement: _eager_rows(itertools.combinations_with_replacement),
     itertools.permutations: _eager_rows(itertools.permutations),

@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     from framehook.source import Source
 
 
+class ObjectKey(tuple[Any, ...]):
+    """Stands for an object that is hashed by identity.  Not a tuple: no constant of the program is one."""
+
+    __slots__ = ()
+
+
 def hash_key(tr: Tracer, value: Value) -> Hashable:
     """Return what stands for a value as a dict key or set element: equal exactly when Python says equal."""
     value = value.realize(tr)
@@ -44,7 +50,8 @@ def hash_key(tr: Tracer, value: Value) -> Hashable:
         return tuple(hash_key(tr, item) for item in value.items)
     custom = getattr(value, "hash_key", None)
     if custom is not None:
-        return custom(tr)
+        found = custom(tr)
+        return ObjectKey(found) if type(found) is tuple else found
     if isinstance(value, BuiltinContainer) and value.python_type().__hash__ is None:
         tr.throw(TypeError, f"unhashable type: '{value.python_type().__name__}'")
     tr.graph_break("call", f"{value.describe()} is used as a key")
@@ -85,7 +92,16 @@ class DictValue(BuiltinContainer):
     on the whole set of keys, `known` are keys whose presence or absence is guarded one by one.
     """
 
-    __slots__ = ("changed", "cls", "default_factory", "items", "keys_guarded", "original_keys", "version")
+    __slots__ = (
+        "changed",
+        "cls",
+        "default_factory",
+        "gone",
+        "items",
+        "keys_guarded",
+        "original_keys",
+        "version",
+    )
 
     def __init__(
         self,
@@ -101,6 +117,8 @@ class DictValue(BuiltinContainer):
         self.default_factory: Value | None = None
         self.original_keys: tuple[Any, ...] | None = None
         self.version = 0  # moves whenever a key comes or goes
+        #: Keys that were taken out, even if they came back: the real dict must see that, for iterators over it.
+        self.gone: set[Hashable] = set()
 
     def python_type(self) -> type:
         return self.cls
@@ -190,8 +208,13 @@ class DictValue(BuiltinContainer):
         self.touch(tr)
         if known not in self.items:
             tr.throw(KeyError, key)
+        self.take_out(known)
+
+    def take_out(self, known: Hashable) -> tuple[Value, Value]:
+        """Remove a key that is there, and return key and value."""
         self.version += 1
-        del self.items[known]
+        self.gone.add(known)
+        return self.items.pop(known)
 
     def contains(self, tr: Tracer, item: Value) -> bool:
         return self.lookup(tr, item) is not None
@@ -398,9 +421,7 @@ def _popitem(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[st
     self.touch(tr)
     if not self.items:
         tr.throw(KeyError, "dictionary is empty" if is_ordered else "popitem(): dictionary is empty")
-    known = list(self.items)[-1 if last else 0]
-    self.version += 1
-    key, value = self.items.pop(known)
+    key, value = self.take_out(list(self.items)[-1 if last else 0])
     return TupleValue([key, value])
 
 
@@ -435,8 +456,8 @@ def _dict_init(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[
 def _dict_clear(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     check_arguments(tr, "clear", args, kwargs, 0, 0)
     self.touch(tr)
-    self.version += 1
-    self.items.clear()
+    for known in list(self.items):
+        self.take_out(known)
     return ConstantValue(None)
 
 
@@ -467,8 +488,7 @@ def _move_to_end(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dic
     known = hash_key(tr, args[0])
     if known not in self.items:
         tr.throw(KeyError, args[0])
-    self.version += 1
-    row = self.items.pop(known)
+    row = self.take_out(known)
     if last:
         self.items[known] = row
     else:

@@ -6,8 +6,9 @@ import builtins
 import enum
 import functools
 import inspect
+import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from framehook.guards.guard import Check
@@ -96,7 +97,11 @@ class ObjectValue(Value):
         if namespace is None:
             return None
         assert self.source is not None
-        owner = tr.namespaces.setdefault(id(namespace), self)
+        owner = tr.namespaces.get(id(namespace))
+        if owner is None:
+            if not has_plain_names(namespace):
+                tr.graph_break("container", f"the __dict__ of {self.describe()} has keys that are no strings")
+            owner = tr.namespaces[id(namespace)] = self
         if owner is not self and getattr(owner, "obj", None) is not self.obj:
             tr.graph_break("container", f"{self.describe()} shares its __dict__")
         if name in namespace:
@@ -120,7 +125,7 @@ class ObjectValue(Value):
             return tr.call(tr.class_value_attr(cls, "__getattr__"), asked, {})
         if name == "__class__" and not hides_class(cls):
             return tr.class_value(cls, self)
-        if name == "__dict__":
+        if name == "__dict__" and has_instance_dict(cls):
             return InstanceDictValue(self)
         found = self.find_attr(tr, name)
         if found is not None:
@@ -140,7 +145,7 @@ class ObjectValue(Value):
             found = self.instance_attr(tr, name)
             return stored if found is None else found
         raw = tr.class_attr(self.cls, name)
-        if raw is not MISSING and is_data_descriptor(raw):
+        if raw is not MISSING and is_data_descriptor(raw) and hasattr(type(raw), "__get__"):
             return self.bind(tr, raw, name)
         found = self.instance_attr(tr, name)
         if found is not None:
@@ -277,7 +282,12 @@ class ObjectValue(Value):
     def truth(self, tr: Tracer) -> bool:
         method = self.special(tr, "__bool__")
         if method is not None:
-            return tr.truth(tr.call(method, [], {}))
+            answer = tr.call(method, [], {}).realize(tr)
+            if answer.python_type() is not bool:
+                tr.graph_break("exception", f"__bool__ of {self.describe()} returns {answer.describe()}")
+            return tr.truth(answer)
+        if isinstance(self.obj, (int, str)) and issubclass(type(self.obj), enum.Enum):
+            return bool(self.obj)  # a member of an enum of numbers or strings is a constant
         self.c_special(tr, "__bool__")
         if (
             self.special(tr, "__len__") is None
@@ -293,7 +303,11 @@ class ObjectValue(Value):
             known, size = to_constant(tr, tr.call(method, [], {}))
             if not known:
                 tr.graph_break("data_dependent", f"len() of {self.describe()} is not constant")
-            return size
+            if not isinstance(size, int) or not 0 <= size <= sys.maxsize:
+                tr.graph_break(
+                    "exception", f"__len__ of {self.describe()} gives something else than a length"
+                )
+            return int(size)
         if self.base is not None:
             return self.base.length(tr)
         self.c_special(tr, "__len__")
@@ -409,6 +423,11 @@ def instance_dict(obj: object) -> dict[str, Any] | None:
     return namespace if type(namespace) is dict else None
 
 
+def has_plain_names(namespace: Mapping[Any, Any]) -> bool:
+    """Whether a namespace is keyed by plain strings, so that looking a name up runs no code of the program."""
+    return {str}.issuperset(map(type, namespace))
+
+
 def is_slot(cls: type, name: str) -> bool:
     """Whether the class keeps this attribute in a slot."""
     return isinstance(inspect.getattr_static(cls, name, None), types.MemberDescriptorType)
@@ -437,6 +456,15 @@ def throw_descriptor_error(tr: Tracer, raw: Any, cls: type, act: Any, *args: Any
     tr.graph_break("exception", f"a {type(raw).__name__} of class {cls.__qualname__} refuses")
 
 
+def bind_classmethod(tr: Tracer, fn: Value, owner: Value) -> Value:
+    """Bind what a class method wraps to the class `owner`."""
+    kind = fn.realize(tr).python_type()
+    if hasattr(kind, "__get__") and kind is not types.FunctionType:
+        # Python 3.9 to 3.12 ask it for what it gives, others bind it as it is.
+        tr.graph_break("attribute", f"a class method of an object of class {kind.__qualname__}")
+    return BoundMethodValue(fn, owner)
+
+
 #: What serves fields of objects of C code.
 _FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
@@ -458,7 +486,7 @@ def bind_raw(tr: Tracer, raw: object, value: Value, owner: Value, cls: type, nam
     if kind is staticmethod or kind is classmethod:
         fn = part_of(tr, raw, value, "__func__")
         assert fn is not None
-        return fn if kind is staticmethod else BoundMethodValue(fn, tr.class_value(cls, owner))
+        return fn if kind is staticmethod else bind_classmethod(tr, fn, tr.class_value(cls, owner))
     if kind is types.MemberDescriptorType:
         return _slot_value(tr, raw, owner, name)
     if kind is functools.cached_property and isinstance(owner, ObjectValue):

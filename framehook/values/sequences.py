@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from framehook.guards.guard import Check
-from framehook.values.base import CONSTANT_TYPES, ConstantValue, Tracer, Value, to_constant
+from framehook.values.base import CONSTANT_TYPES, ConstantValue, ObservedException, Tracer, Value, to_constant
 from framehook.values.wording import no_place, type_name
 
 if TYPE_CHECKING:
@@ -24,7 +26,8 @@ class BuiltinMethod(Value):
         self.name = name
 
     def python_type(self) -> type:
-        return type([].append)
+        raw = inspect.getattr_static(self.owner.python_type(), self.name, None)
+        return types.MethodWrapperType if isinstance(raw, types.WrapperDescriptorType) else type([].append)
 
     def describe(self) -> str:
         return f"method '{self.name}' of {self.owner.describe()}"
@@ -99,6 +102,14 @@ def as_slice(tr: Tracer, value: Value) -> slice | None:
     return obj if known and type(obj) is slice else None
 
 
+def resolve_slice(tr: Tracer, part: slice, size: int) -> range:
+    """The positions that a slice names in a sequence of so many elements."""
+    try:
+        return range(*part.indices(size))
+    except (TypeError, ValueError) as error:
+        tr.throw(type(error), *error.args)
+
+
 class SequenceValue(BuiltinContainer):
     """What lists and tuples share.  `items` holds the elements as they are now."""
 
@@ -138,7 +149,8 @@ class SequenceValue(BuiltinContainer):
         part = as_slice(tr, key)
         if part is not None:
             self.guard_length(tr)
-            return self.make(self.items[part])
+            bounds = resolve_slice(tr, part, len(self.items))
+            return self.make([self.items[position] for position in bounds])
         return self.bad_index(tr, key)
 
     def bad_index(self, tr: Tracer, key: Value) -> NoReturn:
@@ -191,6 +203,7 @@ class ListValue(SequenceValue):
         part = as_slice(tr, key)
         if part is None:
             self.bad_index(tr, key)
+        resolve_slice(tr, part, len(self.items))
         elements = drain(tr, value)
         self.touch(tr)
         try:
@@ -203,6 +216,8 @@ class ListValue(SequenceValue):
         part: Any = index if index is not None else as_slice(tr, key)
         if part is None:
             self.bad_index(tr, key)
+        if index is None:
+            resolve_slice(tr, part, len(self.items))
         self.touch(tr)
         try:
             del self.items[part]
@@ -380,6 +395,27 @@ def drain(tr: Tracer, value: Value) -> list[Value]:
     return elements
 
 
+def ask_for_length(tr: Tracer, value: Value) -> None:
+    """What `list(value)` and the like do first (PyObject_LengthHint): the object's own code may say how long it is."""
+    value = value.realize(tr)
+    for name in ("__len__", "__length_hint__"):
+        method = tr.special_method(value, name)
+        if method is None:
+            continue
+        try:
+            answer = tr.call(method, [], {}).realize(tr)
+        except ObservedException as observed:
+            if not issubclass(observed.value.python_type(), TypeError):
+                raise
+            continue
+        size = answer.value if isinstance(answer, ConstantValue) else None
+        if size is NotImplemented and name == "__length_hint__":
+            return
+        if type(size) is not int or size < 0:
+            tr.graph_break("exception", f"{name} of {value.describe()} gives something else than a length")
+        return
+
+
 # -- methods -----------------------------------------------------------------------------------------
 
 
@@ -398,6 +434,7 @@ def _list_extend(tr: Tracer, self: ListValue, args: Sequence[Value], kwargs: dic
         self.items.extend(drain(tr, source))
         return ConstantValue(None)
     iterator = tr.iterate(source)
+    ask_for_length(tr, source)
     while (item := iterator.next(tr)) is not None:
         self.items.append(item)
     return ConstantValue(None)

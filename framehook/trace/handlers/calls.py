@@ -9,7 +9,7 @@ from framehook.trace.handlers.containers import check_mapping, spread
 from framehook.values.base import NULL
 from framehook.values.functions import NestedFunctionValue
 from framehook.values.mappings import DictValue
-from framehook.values.sequences import TupleValue
+from framehook.values.sequences import drain
 
 
 def _call(tr: Any, frame: Any, inst: Any) -> None:
@@ -66,10 +66,11 @@ def _make_function(tr: Any, frame: Any, inst: Any) -> None:
 def _annotate(tr: Any, function: NestedFunctionValue, annotations: Any) -> None:
     """A function takes its annotations as a tuple of names and values, or as a dict."""
     value = annotations.realize(tr)
-    if isinstance(value, TupleValue):
-        flat: list[Any] = value.items
-        rows = {name.value: (name, item) for name, item in zip(flat[::2], flat[1::2], strict=True)}
-        value = DictValue(rows)
+    if value.python_type() is tuple:
+        flat = drain(tr, value)
+        value = DictValue()
+        for name, item in zip(flat[::2], flat[1::2], strict=True):
+            value.set_item(tr, name, item)
     function.attrs["__annotations__"] = value
 
 
