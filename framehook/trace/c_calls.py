@@ -155,7 +155,8 @@ def check_implementation(tr: Any, owner: Value, method: Any) -> None:
         if owner.base is None or method.__name__ in _OF_ANY_OBJECT:
             return
         owner = owner.base
-    if not isinstance(owner, BuiltinContainer):
+    is_class_change = isinstance(owner, ClassValue) and method.__name__ in ("__setattr__", "__delattr__")
+    if not isinstance(owner, BuiltinContainer) and not is_class_change:
         return
     if inspect.getattr_static(owner.python_type(), method.__name__, None) is not method:
         tr.graph_break(

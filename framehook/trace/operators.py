@@ -496,7 +496,8 @@ def _compare_by_methods(
         and _compares_in_c(tr, left, forward)
         and _compares_in_c(tr, right, reflected)
     ):
-        return ConstantValue(COMPARE[op][0](a, b))  # members of enums that are strings or numbers
+        # Members of enums that are strings or numbers.
+        return fold(tr, COMPARE[op][0], [left, right], {})
     order = [(left, forward, right), (right, reflected, left)]
     left_type, right_type = left.python_type(), right.python_type()
     if left_type is not right_type and issubclass(right_type, left_type):

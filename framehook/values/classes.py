@@ -101,7 +101,8 @@ class ClassValue(CallableValue):
         if name == "__class__":
             return tr.constant_object(type(cls))
         meta = tr.class_attr(type(cls), name) if type(cls) is not type else MISSING
-        if meta is not MISSING and is_data_descriptor(meta) and vars(type).get(name) is not meta:
+        is_served = is_data_descriptor(meta) and hasattr(type(meta), "__get__")
+        if meta is not MISSING and is_served and vars(type).get(name) is not meta:
             return self._bind_meta(tr, meta, name)
         stored = tr.stored_class_attr(cls, name)
         if stored is not None:

@@ -13,10 +13,28 @@ MODULES = (
     "test_traceback", "test_inspect",
 )  # fmt: skip
 
-#: Test ids (or the beginning of several) that may end otherwise, and why.
-EXCEPTIONS: dict[str, str] = {}
+_REPLACES_BUILTINS = "replaces or deletes a builtin function that framehook's own Python code uses as well"
+_COUNTS_OBJECTS = "counts the objects of the whole process, those of the compiler included"
+_REUSED_TUPLE = "CPython's C code makes each row in the tuple of the last one, if nobody has kept that; traced code does not"
+
+#: Test ids, from the module on, that may end otherwise, and why.
+EXCEPTIONS: dict[str, str] = {
+    "test_functools.TestLRUC.test_lru_reentrancy_with_len": _REPLACES_BUILTINS,
+    "test_functools.TestLRUPy.test_lru_reentrancy_with_len": _REPLACES_BUILTINS,
+    "test_iter.TestCase.test_reduce_mutating_builtins_iter": _REPLACES_BUILTINS,
+    "test_descr.ClassPropertiesAndMethods.test_slots": _COUNTS_OBJECTS,
+    "test_sort.TestBugs.test_undetected_mutation": "a list that was filled and emptied again has memory of its own; "
+    "a change that comes to nothing is not made",
+    **{
+        f"test_itertools.TestBasicOps.test_{name}_tuple_reuse": _REUSED_TUPLE
+        for name in (
+            *("combinations", "combinations_with_replacement", "permutations", "product"),
+            *("zip_longest", "zip"),
+        )
+    },
+}
 
 
 def reason_for(test: str) -> str:
     """Why a test may end otherwise under capture; empty if it may not."""
-    return next((reason for start, reason in EXCEPTIONS.items() if test.startswith(start)), "")
+    return EXCEPTIONS.get(test.removeprefix("test."), "")
