@@ -5,6 +5,7 @@
 # make zoo     the table of models
 # make graphs  graphs and operations of many small programs, beside those of torch.compile
 # make lint    style, formatting, types and the order of imports
+# make transparency    CPython's own tests with every frame captured, and without
 # make help    all targets
 #
 # A stamp file stands for each finished step, so that a second call starts at once.
@@ -20,7 +21,7 @@ export MAX_JOBS ?= 2
 NATIVE  := setup.py pyproject.toml $(wildcard csrc/*.cpp csrc/*.h)
 CXXFILES = $(wildcard csrc/*.cpp csrc/*.h)
 
-.PHONY: all help venv build rebuild test test-torch test-cuda demo serve bench zoo graphs lint format types imports clean
+.PHONY: all help venv build rebuild test test-torch test-cuda transparency demo serve bench zoo graphs lint format types imports clean
 all: build
 
 help:
@@ -56,6 +57,9 @@ test-torch:
 test-cuda: $(STAMPS)/build
 	@$(PY) -c "import sys, torch; sys.exit(0 if torch.cuda.is_available() else 'no CUDA device here')"
 	$(PY) -m pytest -m cuda tests
+
+transparency: $(STAMPS)/build
+	$(PY) -m tests.transparency $(MODULES)
 
 demo: $(STAMPS)/build
 	$(PY) examples/train_gpt.py

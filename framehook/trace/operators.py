@@ -488,8 +488,8 @@ def _compare_sequences(tr: Tracer, op: str, left: SequenceValue, right: Sequence
 def _compare_by_methods(
     tr: Tracer, op: str, left: Value, right: Value, forward: str, reflected: str
 ) -> Value:
-    known_left, a = to_constant(tr, left)
-    known_right, b = to_constant(tr, right)
+    known_left, _a = to_constant(tr, left)
+    known_right, _b = to_constant(tr, right)
     if (
         known_left
         and known_right

@@ -19,6 +19,8 @@ import unittest
 from collections.abc import Iterator
 from typing import Any
 
+from tests.transparency.modules import is_left_out
+
 
 class Outcomes(unittest.TestResult):
     """How each test ended: the worst that happened to it or to one of its subtests."""
@@ -100,10 +102,12 @@ def main() -> None:
         loader = unittest.TestLoader()
         module = __import__(f"test.{options.module}", fromlist=["*"])
         suite = loader.loadTestsFromModule(module)
-        if options.only:
-            suite = unittest.TestSuite(
-                test for test in _tests(suite) if any(part in test.id() for part in options.only)
-            )
+        suite = unittest.TestSuite(
+            test
+            for test in _tests(suite)
+            if not is_left_out(test.id())
+            and (not options.only or any(part in test.id() for part in options.only))
+        )
         outcomes = Outcomes(options.loud)
         gc.collect()
         context = captured() if options.captured else contextlib.nullcontext({})

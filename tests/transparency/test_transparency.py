@@ -1,0 +1,26 @@
+"""CPython's own tests must not notice that every frame is captured; `make transparency` runs all of the list."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.transparency.check import compare, missing
+from tests.transparency.modules import EXCEPTIONS, IN_SUITE, MODULES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", IN_SUITE)
+def test_module(module: str) -> None:
+    reason = missing(module)
+    if reason:
+        pytest.skip(reason)
+    result = compare(module)
+    assert result.is_transparent, str(result)
+    assert result.attempted and result.tests
+
+
+def test_lists_agree() -> None:
+    assert set(IN_SUITE) <= set(MODULES)
+    assert len(set(MODULES)) == len(MODULES)
+    for test, reason in EXCEPTIONS.items():
+        assert test.split(".")[0] in MODULES and reason
