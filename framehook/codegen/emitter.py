@@ -13,6 +13,7 @@ import itertools
 import operator
 import threading
 import types
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -55,6 +56,7 @@ from framehook.values.sequences import (
 from framehook.values.sets import SetValue, set_with_room
 from framehook.values.shared_iterators import GroupByValue, GroupValue
 from framehook.values.tensor import TensorValue
+from framehook.values.weak_references import WeakReferenceValue
 
 #: Containers with more elements are built in pieces, as every element takes a stack slot.
 _PIECE = 500
@@ -437,10 +439,12 @@ def _object(e: Emitter, value: ObjectValue) -> None:
         e.call(native_base(cls).__new__, own_class)
     elif isinstance(base, TupleValue):
         e.call(tuple.__new__, own_class, lambda: _plain_tuple(e, base))
+    elif isinstance(base, ConstantValue):
+        e.call(base.python_type().__new__, own_class, e.const(base.value))
     else:
         e.call(base.python_type().__new__, own_class)
     e.remember(value)
-    if base is not None and not isinstance(base, TupleValue):
+    if base is not None and not isinstance(base, (TupleValue, ConstantValue)):
         e.memo[id(base)] = e.memo[id(value)]
         _fill(e, value, base)
     _attributes(e, value)
@@ -548,6 +552,8 @@ def _partial(e: Emitter, value: ObjectValue) -> None:
     e.builder.emit("LIST_TO_TUPLE")
     e.emit(keywords)
     e.builder.call_function_ex(has_kwargs=True)
+    e.remember(value)
+    _attributes(e, value)
 
 
 def _exception(e: Emitter, value: ExceptionValue) -> None:
@@ -598,9 +604,6 @@ def _set_state(e: Emitter, position: int) -> None:
 
 
 def _constant_iterator(e: Emitter, value: ConstantIterator) -> None:
-    if isinstance(value.iterable, range):
-        e.call(iter, e.const(value.iterable[value.position :]))
-        return
     if isinstance(value.iterable, frozenset):
         e.call(_skip, e.const(value.iterable), e.const(value.position))
         return
@@ -713,6 +716,10 @@ def _identity_number(e: Emitter, value: IdentityNumber) -> None:
         e.call_values(id, value.owner)
 
 
+def _weak_reference(e: Emitter, value: WeakReferenceValue) -> None:
+    e.call_values(weakref.ref, value.owner)
+
+
 def _mapping_proxy(e: Emitter, value: MappingProxyValue) -> None:
     e.call_values(types.MappingProxyType, value.mapping)
 
@@ -759,6 +766,7 @@ EMITTERS: dict[type, Callable[[Emitter, Any], None]] = {
     DequeIterator: _deque_iterator,
     GetterValue: _getter,
     MappingProxyValue: _mapping_proxy,
+    WeakReferenceValue: _weak_reference,
     UnionValue: _union,
     IdentityNumber: _identity_number,
 }

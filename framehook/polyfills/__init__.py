@@ -7,17 +7,19 @@ what it raises.
 from __future__ import annotations
 
 import _bisect
+import _functools
 import _heapq
 from collections.abc import Callable
 from typing import Any
 
-from framehook.polyfills import bisection, heaps
+from framehook.polyfills import bisection, heaps, ordering
 
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {
     _bisect.bisect_left: bisection.bisect_left,
     _bisect.bisect_right: bisection.bisect_right,
     _bisect.insort_left: bisection.insort_left,
     _bisect.insort_right: bisection.insort_right,
+    _functools.cmp_to_key: ordering.cmp_to_key,
     _heapq.heapify: heaps.heapify,
     _heapq.heappush: heaps.heappush,
     _heapq.heappop: heaps.heappop,

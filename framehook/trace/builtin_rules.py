@@ -596,6 +596,10 @@ def _all(tr: Any, iterable: Value) -> bool:
 @rule(sum)
 def _sum(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     total = args[1] if len(args) > 1 else kwargs.get("start", ConstantValue(0))
+    if not args or len(args) > 2 or set(kwargs) - {"start"}:
+        tr.graph_break("exception", "sum() is called with other arguments")
+    if issubclass(total.realize(tr).python_type(), (str, bytes, bytearray)):
+        return fold(tr, sum, [ConstantValue(()), total], {})  # it says what to use
     iterator = tr.iterate(args[0])
     item = iterator.next(tr)
     if _is_plain_number(tr, total):
@@ -618,8 +622,10 @@ def _is_plain_number(tr: Any, value: Value) -> bool:
 
 def _extreme(op: str) -> Rule:
     def apply(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        if set(kwargs) - {"key", "default"} or (len(args) > 1 and "default" in kwargs):
+            tr.graph_break("exception", "max() or min() is called with other arguments")
         if not args:
-            tr.graph_break("exception", "max() or min() without arguments")
+            return fold(tr, max if op == ">" else min, [], {})
         key = kwargs.get("key")
         if key is not None:
             plain = key.realize(tr)
@@ -711,7 +717,6 @@ RULES[id(operator.not_)] = _operator_rule(lambda tr, a: ConstantValue(not tr.tru
 RULES[id(operator.truth)] = _operator_rule(lambda tr, a: ConstantValue(tr.truth(a)), 1)
 RULES[id(operator.is_)] = _operator_rule(lambda tr, a, b: ConstantValue(tr.is_same(a, b)), 2)
 RULES[id(operator.is_not)] = _operator_rule(lambda tr, a, b: ConstantValue(not tr.is_same(a, b)), 2)
-RULES[id(operator.index)] = _operator_rule(lambda tr, a: fold(tr, operator.index, [_as_number(tr, a)], {}), 1)
 RULES[id(operator.abs)] = RULES[id(abs)]
 
 

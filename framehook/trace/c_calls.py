@@ -7,6 +7,7 @@ import enum
 import functools
 import inspect
 import operator
+import re
 import sys
 import types
 import weakref
@@ -17,14 +18,16 @@ from framehook import _C
 from framehook.bytecode.resume import is_resume_code
 from framehook.guards.guard import Check
 from framehook.source import Source
-from framehook.trace import operators
+from framehook.trace import functools_rules, library_folds, operators
 from framehook.trace.classes import make_instance
-from framehook.trace.rules import RULES, fold_plain
+from framehook.trace.rules import fold_plain
+from framehook.trace.shown import as_shown
 from framehook.values.base import (
     CONSTANT_TYPES,
     ConstantValue,
     MethodOfConstant,
     Value,
+    call_now,
     to_constant,
 )
 from framehook.values.classes import CallableValue, ClassValue
@@ -41,7 +44,6 @@ from framehook.values.objects import (
     ObjectValue,
     has_instance_dict,
 )
-from framehook.values.plain import as_plain
 from framehook.values.sequences import (
     BuiltinContainer,
     TupleValue,
@@ -86,11 +88,7 @@ def call_object(tr: Any, value: ObjectValue, args: Sequence[Value], kwargs: dict
         return tr.call(fn, [*first, *args], {**named, **kwargs})
     obj: Any = value.obj
     if issubclass(type(obj), functools._lru_cache_wrapper):
-        tr.graph_break(
-            "call",
-            f"{obj.__wrapped__.__qualname__}() has a cache (functools.lru_cache) that the call would pass by",
-            "call it outside of the compiled function and pass the result",
-        )
+        return functools_rules.call_cached(tr, value, args, kwargs)
     if issubclass(type(value.obj), (operator.itemgetter, operator.attrgetter)):
         keys = value.obj.__reduce__()[1]
         assert value.source is not None
@@ -197,6 +195,9 @@ def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwarg
             return fold_plain(tr, getattr(owner.obj, name), args, kwargs)
         if owner.base is not None and name in getattr(owner.base, "methods", {}):
             return owner.base.call_method(tr, name, args, kwargs)
+        if isinstance(owner.base, ConstantValue) and hasattr(owner.base.value, name):
+            plain = [_content(arg) for arg in args]
+            return tr.call(owner.base.get_attr(tr, name), plain, kwargs)
         if owner.base is None:
             if name == "__init__" and not args and not kwargs:
                 return none
@@ -225,6 +226,13 @@ def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwarg
     raise AssertionError
 
 
+def _content(value: Value) -> Value:
+    """Of an object of a subclass of `str` and the like, the string that it is."""
+    if isinstance(value, ObjectValue) and isinstance(value.base, ConstantValue):
+        return value.base
+    return value
+
+
 _PURE_OWNERS = frozenset(CONSTANT_TYPES) | {int, float, bool, str, bytes, complex, range, tuple, frozenset}
 
 
@@ -232,21 +240,19 @@ def call_constant_method(
     tr: Any, value: MethodOfConstant, args: Sequence[Value], kwargs: dict[str, Value]
 ) -> Value:
     """Methods of immutable builtin objects are pure."""
-    if type(value.owner.value).__module__ not in ("builtins", "torch"):
+    if type(value.owner.value) is re.Pattern:
+        done = library_folds.pattern_method(tr, value.owner.value, value.name, args, kwargs)
+        if done is not None:
+            return done
+    if type(value.owner.value).__module__ not in ("builtins", "torch", "re"):
         tr.graph_break("call", f"method '{value.name}' of {value.owner.describe()}")
     if value.name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__") and len(args) == 1:
         known, _ = to_constant(tr, args[0])
         if not known:
             return ConstantValue(NotImplemented)
-    if value.name == "format" and isinstance(value.owner.value, str):
-        args = [_formattable(tr, arg) for arg in args]
-        kwargs = {name: _formattable(tr, arg) for name, arg in kwargs.items()}
+    if value.name in ("format", "format_map") and isinstance(value.owner.value, str):
+        return call_now(tr, value.fn, args, kwargs, lambda tr, arg: (True, as_shown(tr, arg)))
     return fold_plain(tr, value.fn, args, kwargs)
-
-
-def _formattable(tr: Any, value: Value) -> Value:
-    known, _ = as_plain(tr, value)
-    return value if known else RULES[id(str)](tr, [value], {})
 
 
 def getset_value(tr: Any, owner: Value, raw: Any, name: str) -> Value | None:

@@ -13,7 +13,7 @@ import torch
 
 from framehook.guards.guard import Check
 from framehook.source import Source
-from framehook.values.base import ConstantValue, Value, is_constant, to_constant
+from framehook.values.base import ConstantValue, Value, fold, is_constant, to_constant
 from framehook.values.classes import ClassValue
 from framehook.values.deques import DequeValue
 from framehook.values.mappings import DictValue
@@ -255,6 +255,11 @@ def make_instance(tr: Any, value: ClassValue, args: Sequence[Value], kwargs: dic
     return instance
 
 
+def native_base(cls: type) -> type:
+    """The nearest class of C code."""
+    return next(base for base in cls.__mro__ if not base.__flags__ & (1 << 9))  # Py_TPFLAGS_HEAPTYPE
+
+
 def new_instance(tr: Any, cls: type, new: Any, args: Sequence[Value], has_arguments: bool) -> Value:
     """`new(cls, *args)` where `new` is the `__new__` of a builtin class."""
     if issubclass(cls, BaseException):
@@ -274,6 +279,15 @@ def new_instance(tr: Any, cls: type, new: Any, args: Sequence[Value], has_argume
         return ObjectValue(cls, None)
     if new is tuple.__new__:
         return ObjectValue(cls, None, base=TupleValue(drain(tr, args[0]) if args else []))
+    for plain in (str, int, float, bytes):
+        if (
+            new is plain.__new__
+            and native_base(cls) is plain
+            and tr.class_attr(cls, "__init__") is object.__init__
+        ):
+            content = fold(tr, plain, list(args), {})
+            if type(content) is ConstantValue:
+                return ObjectValue(cls, None, base=content)
     for base, part in _BASE_PARTS:
         if issubclass(cls, base):
             if cls in (dict, list, set, frozenset, collections.OrderedDict, collections.defaultdict):

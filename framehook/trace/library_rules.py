@@ -8,6 +8,7 @@ import operator
 import sys
 import threading
 import types
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from framehook.values.objects import ObjectValue
 from framehook.values.proxies import make_proxy
 from framehook.values.sequences import BuiltinMethod, TupleValue
 from framehook.values.tensor import TensorValue
+from framehook.values.weak_references import WeakReferenceValue, has_weak_references
 
 
 @positional(2)
@@ -98,11 +100,25 @@ def _call(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     return tr.call(args[0], args[1:], kwargs)
 
 
+@positional(1)
+def _weak_reference(tr: Any, owner: Value) -> Value:
+    owner = owner.realize(tr)
+    if not isinstance(owner, (ObjectValue, TensorValue)):
+        tr.graph_break("call", f"a weak reference to {owner.describe()}")
+    if isinstance(owner, ObjectValue) and not has_weak_references(owner.cls):
+        tr.throw(TypeError, f"cannot create weak reference to '{owner.cls.__name__}' object")
+    found = tr.weak_references.get(id(owner))
+    if found is None:
+        found = tr.weak_references[id(owner)] = WeakReferenceValue(owner)
+    return found
+
+
 TABLE: dict[Any, Rule] = {
     collections.deque: make_deque,
     collections._count_elements: _count_elements,  # type: ignore[attr-defined]
     types.MethodType: _bound_method,
     types.SimpleNamespace: _namespace,
+    weakref.ref: _weak_reference,
     types.MappingProxyType: make_proxy,
     operator.itemgetter: functools.partial(make_getter, operator.itemgetter),
     operator.attrgetter: functools.partial(make_getter, operator.attrgetter),

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from framehook.guards.guard import Check
+from framehook.trace.shown import as_shown
 from framehook.values.base import (
     ConstantValue,
     LazyValue,
     Tracer,
     Value,
+    call_now,
     fold,
     from_plain,
     to_constant,
@@ -24,8 +26,7 @@ from framehook.values.deques import DequeValue
 from framehook.values.functions import FunctionValue, GeneratorValue, NestedFunctionValue
 from framehook.values.mappings import DictValue, DictView
 from framehook.values.numbers import IdentityNumber, defer
-from framehook.values.objects import ObjectValue
-from framehook.values.plain import as_plain
+from framehook.values.objects import InstanceDictValue, ObjectValue
 from framehook.values.proxies import MappingProxyValue
 from framehook.values.sequences import BuiltinContainer, ListValue, SequenceValue, TupleValue, drain
 from framehook.values.sets import SetValue, is_set_like, operand, set_change, set_combine
@@ -98,6 +99,9 @@ def binary(tr: Tracer, op: str, left: Value, right: Value) -> Value:
     if isinstance(left, ConstantValue) and isinstance(right, ConstantValue):
         _check_size(tr, op, left.value, right.value)
         return fold(tr, _function(symbol), [left, right], {})
+    if op == "%" and isinstance(left, ConstantValue) and isinstance(left.value, str):
+        if not isinstance(right, ObjectValue) or right.special(tr, reflected) is None:
+            return format_percent(tr, left.value, right)
     if isinstance(left, ObjectValue) or isinstance(right, ObjectValue):
         return _by_methods(tr, op, left, right, forward, reflected, symbol)
     if isinstance(left, TensorValue) or isinstance(right, TensorValue):
@@ -229,6 +233,11 @@ def _by_methods(
         # Members of enums that are strings or numbers.
         _check_size(tr, op, a, b)
         return fold(tr, BINARY[op][0], [left, right], {})
+    if op == "*":
+        for sequence, number, count in ((left, right, b), (right, left, a)):
+            if isinstance(sequence, (SequenceValue, DequeValue)) and isinstance(count, int):
+                if _computes_in_c(tr, number, forward) and _computes_in_c(tr, number, reflected):
+                    return _containers(tr, op, BINARY[op][0], sequence, ConstantValue(int(count)))
     if isinstance(left, TensorValue) and _is_number(tr, right, b, reflected):
         return tr.graph_call(BINARY[op][0], [left, ConstantValue(b.value)], {})
     if isinstance(right, TensorValue) and _is_number(tr, left, a, forward):
@@ -294,17 +303,6 @@ def _containers(
                     if isinstance(sequence, TupleValue) and sequence.cls is tuple and count.value == 1:
                         return sequence
                     return sequence.make(drain(tr, sequence) * count.value)
-    if isinstance(left, ConstantValue) and isinstance(left.value, str) and op == "%":
-        known, plain = as_plain(tr, right)
-        if not known:
-            tr.graph_break("call", f"a string is formatted with {right.describe()}")
-        try:
-            return from_plain(tr, fn(left.value, plain))
-        except (RecursionError, MemoryError) as error:
-            tr.graph_break("limit", f"{type(error).__name__} while tracing")
-            raise AssertionError from None
-        except Exception as error:
-            tr.throw(type(error), *error.args)
     if isinstance(left, TupleValue) or isinstance(right, TupleValue):
         known_left, a = to_constant(tr, left)
         known_right, b = to_constant(tr, right)
@@ -327,6 +325,15 @@ def _containers(
     if isinstance(left, CallableValue) or isinstance(right, CallableValue):
         tr.graph_break("call", f"operator {op} of {left.describe()} and {right.describe()}")
     return _unsupported(tr, symbol or op, left, right)
+
+
+def format_percent(tr: Tracer, text: str, right: Value) -> Value:
+    """`text % right`."""
+    if isinstance(right, ObjectValue) and isinstance(right.base, TupleValue):
+        right = right.base  # it is taken apart
+    return call_now(
+        tr, lambda operand: text % operand, [right], {}, lambda tr, arg: (True, as_shown(tr, arg))
+    )
 
 
 def _deque(tr: Tracer, op: str, left: Value, right: Value) -> DequeValue:
@@ -528,6 +535,11 @@ def _compare_by_methods(
             continue
         raw = tr.class_attr(receiver.cls, method)
         if getattr(raw, "__objclass__", object) is object:
+            continue
+        if raw is vars(types.SimpleNamespace).get(method) and op in ("==", "!="):
+            if argument.python_type() is types.SimpleNamespace:
+                mine, theirs = (InstanceDictValue(each).snapshot(tr) for each in (receiver, argument))  # type: ignore[arg-type]
+                return compare(tr, op, mine, theirs)
             continue
         if receiver.base is not None:
             other = argument.base if isinstance(argument, ObjectValue) and argument.base else argument

@@ -5,25 +5,28 @@ from __future__ import annotations
 import builtins
 import functools
 import math
+import operator
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from framehook.trace import operators
 from framehook.trace.rules import RULES, Rule, fold_plain, positional, rule
+from framehook.trace.shown import as_shown, is_shown_by_parts
 from framehook.values.base import (
     ConstantValue,
     Value,
+    call_now,
     fold,
     to_constant,
 )
+from framehook.values.mappings import hash_key
 from framehook.values.objects import (
     ExceptionValue,
     ObjectValue,
 )
-from framehook.values.sequences import (
-    TupleValue,
-)
+from framehook.values.sequences import BuiltinContainer, TupleValue
+from framehook.values.sets import has_known_hash
 from framehook.values.tensor import TensorValue
 from framehook.values.wording import type_name
 
@@ -116,6 +119,8 @@ def _object_text(tr: Any, name: str, fn: Any, value: ObjectValue, args: Sequence
         tr.throw(TypeError, f"unsupported format string passed to {type_name(value.cls)}.__format__")
     if raw is tuple.__repr__ and isinstance(value.base, TupleValue):
         return RULES[id(repr)](tr, [value.base], {})
+    if isinstance(value.base, ConstantValue) and raw is getattr(value.base.python_type(), name):
+        return fold(tr, fn, [value.base, *args[1:]], {})
     known, obj = to_constant(tr, value)
     if known:
         # A member of an enum of strings or numbers shows itself as one of these.
@@ -134,6 +139,8 @@ def _text(name: str, fn: Any) -> Rule:
                 return _object_text(tr, name, fn, value, args)
             if isinstance(value, ExceptionValue):
                 return _exception_text(tr, name, value)
+            if is_shown_by_parts(value) and not kwargs:
+                return call_now(tr, fn, args, kwargs, lambda tr, arg: (True, as_shown(tr, arg)))
         return fold_plain(tr, fn, args, kwargs)
 
     return apply
@@ -143,8 +150,20 @@ RULES[id(str)] = _text("__str__", str)
 RULES[id(repr)] = _text("__repr__", repr)
 RULES[id(format)] = _text("__format__", format)
 
+
+@rule(ascii)
+@positional(1)
+def _ascii(tr: Any, value: Value) -> Value:
+    return fold(
+        tr,
+        lambda text: text.encode("ascii", "backslashreplace").decode(),
+        [RULES[id(repr)](tr, [value], {})],
+        {},
+    )
+
+
 for _fn in (
-    *(abs, divmod, round, chr, ord, hex, bin, oct, ascii, bytes),
+    *(abs, divmod, round, chr, ord, hex, bin, oct, bytes),
     *(getattr(math, _name_) for _name_ in dir(math) if callable(getattr(math, _name_)) and _name_[0] != "_"),
 ):
     RULES[id(_fn)] = functools.partial(lambda fn, tr, args, kwargs: fold_plain(tr, fn, args, kwargs), _fn)
@@ -175,6 +194,20 @@ def _or_special(fn: Any, special: str) -> Rule:
     return apply
 
 
+def _by_index(fn: Any) -> Rule:
+    def apply(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        value = args[0].realize(tr) if len(args) == 1 and not kwargs else None
+        if isinstance(value, ObjectValue):
+            method = value.special(tr, "__index__")
+            if method is not None:
+                return fold(tr, fn, [tr.call(method, [], {})], {})
+        return fold_plain(tr, fn, args, kwargs)
+
+    return apply
+
+
+for _fn in (hex, oct, bin, chr, operator.index):
+    RULES[id(_fn)] = _by_index(_fn)
 _SPECIALS = (
     (round, "__round__"),
     (math.floor, "__floor__"),
@@ -217,6 +250,10 @@ def _pow(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
 @positional(1)
 def _hash(tr: Any, value: Value) -> Value:
     value = value.realize(tr)
+    if isinstance(value, BuiltinContainer) and not to_constant(tr, value)[0]:
+        key = hash_key(tr, value)  # raises what hash() raises
+        if has_known_hash(key):
+            return ConstantValue(hash(key))
     if isinstance(value, ObjectValue):
         method = value.special(tr, "__hash__")
         if method is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import copy
+import enum
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -32,6 +33,7 @@ from framehook.trace import (
     c_calls,
     calls,
     copying,
+    functools_rules,
     library_rules,
     loops,
     operators,
@@ -76,6 +78,7 @@ from framehook.values.sets import SetValue
 from framehook.values.tensor import TensorValue
 from framehook.values.wording import type_name
 
+rules.rule(copy.copy)(copying.shallow_copy)
 rules.rule(copy.deepcopy)(copying.deepcopy)
 for _target, _rule in library_rules.TABLE.items():
     rules.rule(_target)(_rule)
@@ -116,6 +119,7 @@ class SymbolicTracer:
         self.keep_alive: list[Any] = []
         self.callees: dict[int, calls.Callee] = {}
         self.effects: list[Any] = []
+        self.weak_references: dict[int, Value] = {}
         self.has_let_go = False  # of an object from outside
         self.steps = 0  # instructions of all frames
         self.stop_at = 0  # the step to stop before
@@ -367,6 +371,8 @@ class SymbolicTracer:
         if isinstance(obj, type):
             template = self.templates.get(id(obj))
             return ClassValue(obj, self.absolute(obj, None)) if template is None else template
+        if isinstance(obj, enum.Enum):
+            return self.wrap(obj, self.absolute(obj, None))
         if isinstance(obj, types.FunctionType):
             return FunctionValue(obj, self.absolute(obj, None))
         return CallableValue(obj, self.absolute(obj, None))
@@ -454,7 +460,7 @@ class SymbolicTracer:
             if original is not None:
                 self.guard_function_as_is(fn)
                 fn = FunctionValue(original, self.absolute(original, None))
-            rule = rules.RULES.get(id(fn.fn))
+            rule = rules.RULES.get(id(fn.fn)) or functools_rules.rule_of(self, fn)
             if rule is not None:
                 self.guard_function_as_is(fn)
                 self.frame.awaited = (0, None)  # the rule's result is its own
@@ -598,6 +604,21 @@ class SymbolicTracer:
             if issubclass(observed.value.python_type(), (IndexError, StopIteration)):
                 return None
             raise
+
+    def is_held(self, value: Value) -> bool:
+        """See the protocol."""
+        frame: Frame | None = self.frame
+        while frame is not None:
+            held = list(frame.locals.values())
+            held += [
+                cell.contents
+                for cell in frame.cells.values()
+                if isinstance(cell, CellValue) and cell.contents
+            ]
+            if any((each.actual if isinstance(each, LazyValue) else each) is value for each in held):
+                return True
+            frame = frame.caller
+        return False
 
     def as_exception(self, value: Value) -> Value:
         """The instance that `raise value` raises."""

@@ -6,6 +6,7 @@ guards or the frame they ask of the tracer that is handed to them.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
@@ -133,6 +134,9 @@ class Tracer(Protocol):
 
     def generator_method(self, generator: Any, name: str, args: Sequence[Value]) -> Value:
         """`send`, `throw` or `close` of a generator."""
+
+    def is_held(self, value: Value) -> bool:
+        """Whether a variable of a frame of the trace holds the object for sure."""
 
     def need_requires_grad(self, value: Any) -> None:
         """The trace depends on `requires_grad` of an input."""
@@ -346,15 +350,35 @@ class ConstantValue(Value):
 
     def get_attr(self, tr: Tracer, name: str) -> Value:
         value = self.value
+        if name == "__class__":
+            return tr.constant_object(type(value))
         try:
             found = getattr(value, name)
         except AttributeError as error:
             tr.throw(AttributeError, *error.args)
         if is_constant(found):
             return ConstantValue(found)
+        if isinstance(found, enum.Enum):
+            return tr.constant_object(found)
         if callable(found):
             return MethodOfConstant(self, name, found)
         tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
+
+    def set_attr(self, tr: Tracer, name: str, value: Value) -> None:
+        if type(self.value) in _BARE_TYPES:
+            try:
+                setattr(self.value, name, None)
+            except AttributeError as error:
+                tr.throw(AttributeError, *error.args)
+        super().set_attr(tr, name, value)
+
+    def del_attr(self, tr: Tracer, name: str) -> None:
+        if type(self.value) in _BARE_TYPES:
+            try:
+                delattr(self.value, name)
+            except AttributeError as error:
+                tr.throw(AttributeError, *error.args)
+        super().del_attr(tr, name)
 
     def get_item(self, tr: Tracer, key: Value) -> Value:
         return fold(tr, lambda a, b: a[b], [self, key], {})
@@ -393,6 +417,10 @@ class MethodOfConstant(Value):
 CONSTANT_TYPES: set[type] = {
     int, float, bool, str, bytes, complex, type(None), type(Ellipsis), type(NotImplemented), range,
 }  # fmt: skip
+
+
+#: Types whose objects have no attributes that could be set.
+_BARE_TYPES = (int, float, bool, str, bytes, complex, type(None), range, tuple, frozenset)
 
 
 def is_constant(obj: object) -> bool:
@@ -445,6 +473,8 @@ def call_now(
     named = {name: plain(arg) for name, arg in kwargs.items()}
     try:
         result = fn(*positional, **named)
+    except (ObservedException, BreakGraph):
+        raise  # what the trace was asked for in between
     except (RecursionError, MemoryError) as error:
         tr.graph_break("limit", f"{type(error).__name__} while tracing")
         raise AssertionError from None

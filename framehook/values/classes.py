@@ -223,7 +223,9 @@ class ClassValue(CallableValue):
             return tr.call(self.get_attr(tr, "__class_getitem__"), [key], {})
         if issubclass(self.fn, enum.Enum):
             known, name = to_constant(tr, key)
-            if known and name in self.fn.__members__:
+            if known and name not in self.fn._member_map_:
+                tr.throw(KeyError, name)
+            if known:
                 return tr.wrap(self.fn[name], self.source.class_attr(self.fn[name].name))  # type: ignore[union-attr]
         tr.graph_break("call", f"subscripting {self.describe()}")
 

@@ -54,7 +54,12 @@ def is_data_descriptor(raw: object) -> bool:
 
 
 #: C implementations of attribute stores that store like `object` does.
-_PLAIN_SETTERS = (object.__setattr__, BaseException.__setattr__, types.SimpleNamespace.__setattr__)
+_PLAIN_SETTERS = (
+    object.__setattr__,
+    functools.partial.__setattr__,
+    BaseException.__setattr__,
+    types.SimpleNamespace.__setattr__,
+)
 
 
 class ObjectValue(Value):
@@ -360,7 +365,7 @@ class ObjectValue(Value):
         if method is not None:
             return tr.call(method, [], {}).realize(tr)
         if self.base is not None:
-            return self.base.iterate(tr)
+            return tr.iterate(self.base)
         self.c_special(tr, "__iter__")
         if self.special(tr, "__getitem__") is not None:
             return ItemIterator(self)
