@@ -7,8 +7,8 @@ what it raises.
 from __future__ import annotations
 
 import _bisect
-import _functools
 import _heapq
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +19,7 @@ TABLE: dict[Callable[..., Any], Callable[..., Any]] = {
     _bisect.bisect_right: bisection.bisect_right,
     _bisect.insort_left: bisection.insort_left,
     _bisect.insort_right: bisection.insort_right,
-    _functools.cmp_to_key: ordering.cmp_to_key,
+    functools.cmp_to_key: ordering.cmp_to_key,
     _heapq.heapify: heaps.heapify,
     _heapq.heappush: heaps.heappush,
     _heapq.heappop: heaps.heappop,

@@ -80,7 +80,7 @@ def _substitute(
             tr.graph_break("call", "a pattern is replaced by what is no constant string")
         pieces += [text[end : found.start()], new]
         end = found.end()
-    return ConstantValue(type(text)().join([*pieces, text[end:]]))  # type: ignore[arg-type]
+    return ConstantValue(type(text)().join([*pieces, text[end:]]))
 
 
 @rule(re.sub)

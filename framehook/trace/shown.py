@@ -90,7 +90,7 @@ def _container(tr: Any, value: Value, above: list[Value]) -> Any:
         return value.cls(part(item) for item in value.order(tr))
     if isinstance(value, DictValue) and value.cls in _DICTS:
         value.guard_keys(tr)
-        rows = {_Row(part(key)): part(item) for key, item in value.items.values()}
+        rows: Any = {_Row(part(key)): part(item) for key, item in value.items.values()}
         if value.cls is collections.defaultdict:
             factory = value.default_factory
             return collections.defaultdict(None if factory is None else _callable(tr, factory), rows)
