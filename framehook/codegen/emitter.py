@@ -322,13 +322,14 @@ def _view(e: Emitter, value: DictView) -> None:
 
 def _set(e: Emitter, value: SetValue) -> None:
     check_keys(value, value.found)
-    items, room = value.building_order()
-    if items is None:
+    building = value.building()
+    if building is None:
         raise NotRebuildable("a set of this order cannot be rebuilt", value)
-    if room:
-        e.call(set_with_room, e.const(value.cls), lambda: e.emit_items(items), e.const(room))
-    else:
-        e.call(value.cls, lambda: e.emit_items(items))
+    items, room, dropped = building
+    parts = [functools.partial(e.emit_items, items)]
+    if room or dropped:
+        parts = [e.const(value.cls), *parts, e.const(room), functools.partial(e.emit_items, dropped)]
+    e.call(set_with_room if room or dropped else value.cls, *parts)
 
 
 def _slice(e: Emitter, value: SliceValue) -> None:

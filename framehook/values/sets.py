@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from framehook.source import Source
 
 
+#: As many earlier states of a set are kept.
+_MOST_PASTS = 8
+
+
 def has_known_hash(key: Hashable) -> bool:
     """Whether what stands for an element has the hash of the element."""
     return is_constant(key) or type(key) is OwnKey
@@ -36,13 +40,16 @@ class SetValue(BuiltinContainer):
     `table` is the real set of what stands for the elements, `found` gives the element that each stands for.
     """
 
-    __slots__ = ("changed", "cls", "found", "original", "table", "version")
+    __slots__ = ("changed", "cls", "found", "gone", "original", "pasts", "table", "version")
 
     def __init__(self, source: Source | None = None, cls: type = set) -> None:
         self.source = source
         self.cls = cls
         self.table: Any = set()
         self.found: dict[Hashable, Value] = {}
+        #: Elements in the order in which sets had them that this one was made of, and those that it has no more.
+        self.pasts: list[list[Hashable]] = []
+        self.gone: dict[Hashable, Value] = {}
         self.original: tuple[Any, ...] = ()  # of a set from outside: its elements, in order
         self.changed = False
         self.version = 0  # moves with every change
@@ -65,7 +72,13 @@ class SetValue(BuiltinContainer):
             found = source.found if isinstance(source, SetValue) else source
             assert isinstance(found, dict)
             made.found.update((key, item) for key, item in found.items() if key in table)
+            made.gone.update((key, item) for key, item in found.items() if key not in table)
         return made
+
+    def note_past(self, more: Iterable[Hashable]) -> None:
+        """The set is about to lose elements, after others came."""
+        if len(self.pasts) < _MOST_PASTS:
+            self.pasts.append([*self.table, *more])
 
     def put(self, key: Hashable, item: Value) -> None:
         """Add an element."""
@@ -93,6 +106,7 @@ class SetValue(BuiltinContainer):
         if made.found.keys() != self.found.keys():
             self.touch(tr)
         self.table, self.found = made.table, made.found
+        self.gone |= made.gone
 
     def truth(self, tr: Tracer) -> bool:
         return bool(self.table)
@@ -141,29 +155,32 @@ class SetValue(BuiltinContainer):
             tr.throw(TypeError, "unhashable type: 'set'")
         return frozenset(self.table)
 
-    def building_order(self) -> tuple[list[Value] | None, int]:
-        """Elements that, added one by one to a set that had room for more, make one of this order; and that room.
-
-        None: there is no such order.
+    def building(self) -> tuple[list[Value], int, list[Value]] | None:
+        """How to make a set of this order: elements to add, one by one, to a set that had room for more, that room, and
+        which of them to remove then.  None: there is no way.
         """
         keys: list[Hashable] = list(self.found)
         if not all(map(has_known_hash, keys)):
-            return list(self.found.values()), 0
+            return list(self.found.values()), 0, []
         wanted = list(self.table)
-        for room in (0, 5, 20, 80, 320, 1280):
-            for candidate in (keys, wanted):
-                if list(set_with_room(self.cls, candidate, room)) == wanted:
-                    return [self.found[key] for key in candidate], room
-        return None, 0
+        everything = {**self.gone, **self.found}
+        for past in (keys, wanted, *self.pasts):
+            for room in (0, 5, 20, 80, 320, 1280):
+                for added in {tuple(past), tuple(key for key in past if key in self.found)}:
+                    dropped = [key for key in added if key not in self.found]
+                    if list(set_with_room(self.cls, added, room, dropped)) == wanted:
+                        return [everything[key] for key in added], room, [everything[key] for key in dropped]
+        return None
 
 
-def set_with_room(cls: type, elements: list[Any], room: int) -> Any:
-    """A set of the elements whose table once held as many more."""
+def set_with_room(cls: type, elements: Sequence[Any], room: int, dropped: Sequence[Any] = ()) -> Any:
+    """A set of the elements but those dropped, whose table once held as many more."""
     made = set(elements)
     if room:
         others = range(-2 - room, -2)
         made.update(others)
         made.difference_update(set(others) - set(elements))
+    made.difference_update(dropped)
     return made if cls is set else cls(made)
 
 
@@ -225,15 +242,19 @@ def set_combine(tr: Tracer, op: str, left: Value, right: Value) -> SetValue:
     other, others = operand(tr, right)
     if isinstance(left, DictView) and left.kind == "items":
         mine = set(mine)
+    pasts = [list(mine), list(other)]
     table = _OPERATORS[op](mine, other)
     kind = frozenset if left.python_type() is frozenset else set
-    return SetValue.wrapping(set(table) if type(table) is frozenset else table, kind, own, others)
+    made = SetValue.wrapping(set(table) if type(table) is frozenset else table, kind, own, others)
+    made.pasts = [*pasts, pasts[0] + pasts[1]]
+    return made
 
 
 def set_change(tr: Tracer, op: str, left: SetValue, right: Value) -> None:
     """`|=`, `&=`, `-=`, `^=` of a set."""
     other, others = operand(tr, right)
     table = left.table
+    left.note_past(other)
     _IN_PLACE[op](table, set(other) if op == "^" and other is table else other)
     left.replace(tr, table, others)
 
@@ -246,10 +267,13 @@ def _combine(name: str, op: str) -> Method:
         if kwargs or (op == "^" and len(args) != 1):
             tr.graph_break("exception", f"{name}() is called with other arguments")
         operands = [operand(tr, arg) for arg in args]
+        past = list(self.table)
         table = getattr(set(self.table) if self.cls is frozenset else self.table, name)(
             *(other for other, _ in operands)
         )
-        return SetValue.wrapping(table, self.cls, self.found, *(found for _, found in operands))
+        made = SetValue.wrapping(table, self.cls, self.found, *(found for _, found in operands))
+        made.pasts = [past, [*past, *(key for other, _ in operands for key in other)]]
+        return made
 
     return method
 
@@ -288,8 +312,9 @@ def _discard(strict: bool) -> Method:
         key = element_key(tr, args[0])
         if key in self.found:
             self.touch(tr)
+            self.note_past(())
             self.table.discard(key)
-            del self.found[key]
+            self.gone[key] = self.found.pop(key)
         elif strict:
             tr.throw(KeyError, args[0])
         return ConstantValue(None)
