@@ -12,7 +12,6 @@ from typing import Any
 from framehook.codegen.emitter import (
     Emitter,
     NotRebuildable,
-    check_keys,
     has_plain_setattr,
     store_attribute,
 )
@@ -57,7 +56,6 @@ def _is_original(value: DictValue, key: Any, item: Value) -> bool:
 def _dict(e: Emitter, value: DictValue) -> None:
     assert value.original_keys is not None
     owner = _owner(e, value)
-    check_keys(value, value.items)
     cls: Any = value.cls
     kept = [key for key in value.original_keys if key in value.items]
     if list(value.items)[: len(kept)] == kept:
@@ -78,7 +76,6 @@ def _dict(e: Emitter, value: DictValue) -> None:
 
 
 def _set(e: Emitter, value: SetValue) -> None:
-    check_keys(value, value.found)
     owner = _owner(e, value)
     gone: list[Value] = [ConstantValue(key) for key in value.original if key not in value.found]
     new = [item for key, item in value.found.items() if key not in value.original]

@@ -14,13 +14,13 @@ import operator
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from framehook.bytecode.assemble import CodeBuilder
-from framehook.codegen.purity import is_pure_method
 from framehook.source import LocalSource, ObjectSource, Source
 from framehook.trace.capture import Capture
+from framehook.trace.classes import native_base
 from framehook.values.base import ConstantValue, LazyValue, MethodOfConstant, Value, is_constant
 from framehook.values.classes import CallableValue, ClassDictValue, ClassValue, SuperMethod, UnionValue
 from framehook.values.deques import DequeIterator, DequeValue
@@ -35,7 +35,7 @@ from framehook.values.functions import (
 )
 from framehook.values.getters import GetterValue
 from framehook.values.iterators import CallIterator, ComposedIterator, ConstantIterator, ListedIterator
-from framehook.values.mappings import DictIterator, DictValue, DictView, own_keys
+from framehook.values.mappings import DictIterator, DictValue, DictView
 from framehook.values.numbers import DeferredNumber, IdentityNumber, is_deferred
 from framehook.values.objects import (
     ExceptionValue,
@@ -289,17 +289,7 @@ def _dict(e: Emitter, value: DictValue) -> None:
     e.builder.pop_top()
 
 
-def check_keys(value: Value, keys: Iterable[Any]) -> None:
-    """The container is filled natively: methods of its keys run again, so nobody may notice that they do."""
-    for known in keys:
-        for key in own_keys(known):
-            cls = key.value.python_type()
-            if not all(is_pure_method(cls, name) for name in ("__hash__", "__eq__")):
-                raise NotRebuildable(f"{key.value.describe()} is hashed by code that may have effects", value)
-
-
 def _plain_dict(e: Emitter, value: DictValue) -> None:
-    check_keys(value, value.items)
     rows = list(value.items.values())
     first = rows[: _PIECE // 2]
     for key, item in first:
@@ -321,7 +311,6 @@ def _view(e: Emitter, value: DictView) -> None:
 
 
 def _set(e: Emitter, value: SetValue) -> None:
-    check_keys(value, value.found)
     building = value.building()
     if building is None:
         raise NotRebuildable("a set of this order cannot be rebuilt", value)
@@ -449,11 +438,6 @@ def _object(e: Emitter, value: ObjectValue) -> None:
         e.memo[id(base)] = e.memo[id(value)]
         _fill(e, value, base)
     _attributes(e, value)
-
-
-def native_base(cls: type) -> type:
-    """The nearest class of C code: its `__new__` makes the object."""
-    return next(base for base in cls.__mro__ if not base.__flags__ & (1 << 9))  # Py_TPFLAGS_HEAPTYPE
 
 
 def _frame_class(e: Emitter, value: FrameClassValue) -> None:

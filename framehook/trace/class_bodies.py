@@ -6,10 +6,12 @@ import abc
 import builtins
 import collections
 import dataclasses
+import sys
 import types
 from collections.abc import Sequence
 from typing import Any
 
+from framehook.trace.classes import is_mutable_class, native_base
 from framehook.trace.frame import Frame
 from framehook.trace.rules import RULES, rule
 from framehook.values.base import ConstantValue, Value, is_constant, to_constant
@@ -74,6 +76,8 @@ def make_class(
         hook = tr.class_attr(base, "__init_subclass__")
         if hook is not object.__dict__["__init_subclass__"]:
             _break(tr, "a base is told of its subclasses")
+        if not _takes_templates(tr, base):
+            _break(tr, "__subclasses__() of a base would tell of the template")
     if "__classcell__" in namespace:
         namespace = {key: value for key, value in namespace.items() if key != "__classcell__"}
     template_namespace: dict[str, Any] = {}
@@ -99,17 +103,27 @@ def make_class(
     return tr.add_template(made)
 
 
+def _takes_templates(tr: Any, base: type) -> bool:
+    """Whether nobody looks for the subclasses of a class: it is one of the library, or of the frame itself."""
+    if id(base) in tr.templates or not is_mutable_class(base):
+        return True
+    return base.__module__.partition(".")[0] in sys.stdlib_module_names and base.__module__ != "__main__"
+
+
 def _check_member(tr: Any, name: str, value: Value) -> None:
     kind = value.python_type()
     if kind is dataclasses.Field:
         return
     if hasattr(kind, "__set_name__") and not isinstance(value, DescriptorValue | FunctionValue):
         _break(tr, f"'{name}' is told its name")
-    if name in ("__del__", "__init_subclass__", "__class_getitem__", "__new__", "__slots__", "__classcell__"):
+    if name in ("__del__", "__init_subclass__", "__class_getitem__", "__slots__"):
         if name != "__slots__" or not to_constant(tr, value)[0]:
             _break(tr, f"it has {name}")
-    is_function = isinstance(value, FunctionValue | NestedFunctionValue | DescriptorValue)
-    if not is_function and hasattr(kind, "__get__"):
+    is_understood = isinstance(value, FunctionValue | NestedFunctionValue | DescriptorValue | ObjectValue)
+    is_strange = isinstance(value, ObjectValue) and (
+        native_base(kind) is not object or hasattr(kind, "__del__")
+    )
+    if (is_strange or not is_understood) and hasattr(kind, "__get__"):
         _break(tr, f"'{name}' is a descriptor")
 
 
@@ -121,12 +135,18 @@ def _stand_in(tr: Any, value: Value) -> tuple[bool, Any]:
         return True, value.fn
     if isinstance(value, NestedFunctionValue):
         cells = tuple(types.CellType() for _ in value.code.co_freevars)
-        return True, types.FunctionType(value.code, {}, value.code.co_name, None, cells)
+        return True, types.FunctionType(value.code, value.globals.namespace, value.code.co_name, None, cells)
     if isinstance(value, DescriptorValue):
         parts = [_stand_in(tr, part) for part in value.arguments()]
         return all(known for known, _ in parts), value.cls(*(part for _, part in parts))
     if isinstance(value, ObjectValue) and value.cls is dataclasses.Field and value.obj is None:
         return _field(tr, value)
+    if (
+        isinstance(value, ObjectValue)
+        and native_base(value.cls) is object
+        and not hasattr(value.cls, "__del__")
+    ):
+        return False, object.__new__(value.cls)  # nothing is asked of it but its class
     known, obj = as_plain(tr, value)
     return (True, obj) if known else (False, _StandIn())
 

@@ -30,6 +30,11 @@ def is_mutable_class(cls: type) -> bool:
     return not cls.__flags__ & _IMMUTABLE_CLASS
 
 
+def native_base(cls: type) -> type:
+    """The nearest class of C code: its `__new__` makes the object."""
+    return next(base for base in cls.__mro__ if not base.__flags__ & (1 << 9))  # Py_TPFLAGS_HEAPTYPE
+
+
 class ClassStores:
     """What the frame stored to one class."""
 

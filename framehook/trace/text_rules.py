@@ -255,6 +255,8 @@ def _hash(tr: Any, value: Value) -> Value:
         if has_known_hash(key):
             return ConstantValue(hash(key))
     if isinstance(value, ObjectValue):
+        if tr.class_attr(value.cls, "__hash__") is None:
+            tr.throw(TypeError, f"unhashable type: '{type_name(value.cls)}'")
         method = value.special(tr, "__hash__")
         if method is not None:
             number = returned(tr, tr.call(method, [], {}), "__hash__", int, bool)

@@ -78,13 +78,6 @@ class OwnKey:
         return self.tr.equals(self.value, ConstantValue(other))
 
 
-def own_keys(known: Hashable) -> list[OwnKey]:
-    """The objects with a hash of their own in what stands for a key."""
-    if isinstance(known, OwnKey):
-        return [known]
-    return [each for part in known for each in own_keys(part)] if type(known) is tuple else []
-
-
 class DictValue(BuiltinContainer):
     """A dict.  `items` maps what stands for the key to (key value, value), in order.
 

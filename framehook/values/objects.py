@@ -17,6 +17,7 @@ from framehook.values.descriptors import part_of
 from framehook.values.functions import BoundMethodValue
 from framehook.values.iterators import ItemIterator
 from framehook.values.mappings import DictValue, OwnKey, hash_key
+from framehook.values.purity import is_pure_method
 from framehook.values.sequences import (
     BuiltinContainer,
     BuiltinMethod,
@@ -272,6 +273,8 @@ class ObjectValue(Value):
         raw = tr.class_attr(self.cls, name)
         if raw is MISSING or isinstance(raw, SLOT_WRAPPERS):
             return None
+        if raw is None:
+            tr.graph_break("exception", f"{name} of {self.describe()} is None")
         return self.bind(tr, raw, name)
 
     def has_c_special(self, tr: Tracer, name: str) -> bool:
@@ -405,6 +408,9 @@ class ObjectValue(Value):
                         return str.__str__(member) if plain is str else plain(member)
         if raw is None:
             tr.throw(TypeError, f"unhashable type: '{type_name(self.cls)}'")
+        if not all(is_pure_method(self.cls, name) for name in ("__hash__", "__eq__")):
+            # Not just once where the program does: a dict of such keys may have to be made anew.
+            tr.graph_break("call", f"{self.describe()} is hashed by code that may have effects")
         method = self.special(tr, "__hash__")
         if method is not None:
             known, number = to_constant(tr, tr.call(method, [], {}))

@@ -51,7 +51,7 @@ class Slotted:
         self.a = a
 
 
-@program(arguments=lambda: (*tensors(), Slotted(1)))
+@program(peer=0, arguments=lambda: (*tensors(), Slotted(1)))
 def slots_filled_and_emptied(x: Tensor, y: Tensor, box: Slotted) -> Any:
     box.b = x
     del box.b
@@ -94,7 +94,7 @@ class Subscripted:
         return cls.__name__, key
 
 
-@program
+@program(peer=0)
 def metaclasses(x: Tensor, y: Tensor) -> Any:
     return Made(1).tag, len(Made), list(Made), Made["q"], 3 in Made, Subscripted[3], x + 1  # type: ignore
 

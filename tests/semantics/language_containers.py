@@ -82,7 +82,7 @@ def order_matters_between_ordered_dicts(x: Tensor, y: Tensor) -> Any:
     return ordered(a=1, b=2) == ordered(b=2, a=1), ordered(a=1, b=2) == {"b": 2, "a": 1}, x + 1
 
 
-@program
+@program(peer=0)
 def counters_and_keys(x: Tensor, y: Tensor) -> Any:
     counted = collections.Counter("abca")
     counted["z"] += 2
@@ -130,7 +130,7 @@ def getters(x: Tensor, y: Tensor) -> Any:
     )[:5]
 
 
-@program
+@program(peer=0)
 def texts_of_exceptions(x: Tensor, y: Tensor) -> Any:
     found = []
     for fail in (
@@ -155,7 +155,7 @@ def formatted_by_a_mapping(x: Tensor, y: Tensor) -> Any:
     return "%(a)s-%(b)d" % {"a": 1, "b": 2}, f"{10:#x}{3.14159:{5}.{2}}", x + 1
 
 
-@program
+@program(peer=0)
 def namespaces(x: Tensor, y: Tensor) -> Any:
     space = types.SimpleNamespace(a=1)
     space.b = x

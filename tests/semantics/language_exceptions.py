@@ -85,7 +85,7 @@ def finally_overrides_and_restores(x: Tensor, y: Tensor) -> Any:
     return returns(), swallows(), loops()
 
 
-@program
+@program(peer=0)
 def exceptions_of_ones_own(x: Tensor, y: Tensor) -> Any:
     found = []
     for make in (lambda: AppError("a"), lambda: AppError("b", code=7), lambda: NotThere("c", 3)):
@@ -98,7 +98,7 @@ def exceptions_of_ones_own(x: Tensor, y: Tensor) -> Any:
     return found, x + found[1][2]
 
 
-@program
+@program(peer=0)
 def exceptions_are_chained(x: Tensor, y: Tensor) -> Any:
     try:
         try:
@@ -141,7 +141,7 @@ def an_exception_is_raised_again(x: Tensor, y: Tensor) -> Any:
         return log, error is kept, str(error), y * 2
 
 
-@program
+@program(peer=0)
 def the_name_of_an_exception_is_unbound(x: Tensor, y: Tensor) -> Any:
     error = "before"
     try:
@@ -154,7 +154,7 @@ def the_name_of_an_exception_is_unbound(x: Tensor, y: Tensor) -> Any:
         return str(unbound), x + 1
 
 
-@program
+@program(peer=0)
 def exceptions_as_control_flow(x: Tensor, y: Tensor) -> Any:
     table, rows, log = {"a": x}, [x], []
 
@@ -234,7 +234,7 @@ def handlers_chosen_by_a_variable(x: Tensor, y: Tensor) -> Any:
     return found, y + 1
 
 
-@program
+@program(peer=0)
 def an_exception_leaves_functions(x: Tensor, y: Tensor) -> Any:
     log = []
 
@@ -280,7 +280,7 @@ def exceptions_are_objects(x: Tensor, y: Tensor) -> Any:
     )
 
 
-@program
+@program(peer=0)
 def raising_what_is_no_exception(x: Tensor, y: Tensor) -> Any:
     found = []
     for thing in (1, "text", int, None):
@@ -298,7 +298,7 @@ def raising_what_is_no_exception(x: Tensor, y: Tensor) -> Any:
     return found, y + 1
 
 
-@program(reason="the real operation words the error")
+@program(peer=0, reason="the real operation words the error")
 def a_tensor_operation_fails(x: Tensor, y: Tensor) -> Any:
     z = x * 2
     try:
@@ -307,7 +307,7 @@ def a_tensor_operation_fails(x: Tensor, y: Tensor) -> Any:
         return type(error).__name__, z
 
 
-@program
+@program(peer=0)
 def exceptions_with_notes(x: Tensor, y: Tensor) -> Any:
     try:
         error = ValueError("v")
@@ -318,7 +318,7 @@ def exceptions_with_notes(x: Tensor, y: Tensor) -> Any:
         return caught.__notes__, x + 1
 
 
-@program(reason="exception groups are split natively")
+@program(peer=0, reason="exception groups are split natively")
 def exception_groups(x: Tensor, y: Tensor) -> Any:
     z = x + 1
     found = []
@@ -340,6 +340,7 @@ def a_frame_that_raises(x: Tensor, y: Tensor) -> Any:
 
 
 @program(
+    peer=0,
     arguments=lambda: (*tensors(), [1]),
     in_all=2,
     reason="an exception that leaves the frame is raised natively",
@@ -522,7 +523,7 @@ class Closable:
         self.closed = True
 
 
-@program
+@program(peer=0)
 def closing(x: Tensor, y: Tensor) -> Any:
     with contextlib.closing(Closable()) as thing:
         before = thing.closed
@@ -530,7 +531,7 @@ def closing(x: Tensor, y: Tensor) -> Any:
     return before, thing.closed, z
 
 
-@program(peer=0, graphs=1, reason="what is printed goes to a real file")
+@program(graphs=1, reason="what is printed goes to a real file")
 def redirected_output(x: Tensor, y: Tensor) -> Any:
     target = io.StringIO()
     z = x + 1

@@ -66,7 +66,7 @@ def defaults_are_made_once(x: Tensor, y: Tensor) -> Any:
     return first[1] is second[1], first[0], second[0], remember(y, [])[0], y + 1
 
 
-@program
+@program(peer=0)
 def defaults_are_computed_when_the_function_is_made(x: Tensor, y: Tensor) -> Any:
     scale = 2.0
 
@@ -94,7 +94,7 @@ def lambdas_with_every_kind_of_argument(x: Tensor, y: Tensor) -> Any:
     return add(x), add(x, y, 1, 2, d=3, f=4), (lambda: y)(), (lambda *a: len(a))(x, y)
 
 
-@program
+@program(peer=0)
 def arguments_that_do_not_fit(x: Tensor, y: Tensor) -> Any:
     def two(a: Any, b: Any) -> Any:
         return a, b
@@ -108,7 +108,7 @@ def arguments_that_do_not_fit(x: Tensor, y: Tensor) -> Any:
     return found, x + 1
 
 
-@program
+@program(peer=0)
 def a_keyword_only_argument_that_is_missing(x: Tensor, y: Tensor) -> Any:
     def need(a: Any, *, b: Any, c: Any) -> Any:
         return a, b, c
@@ -201,7 +201,7 @@ def nonlocal_across_two_functions(x: Tensor, y: Tensor) -> Any:
     return outer(), value
 
 
-@program
+@program(peer=0)
 def a_variable_is_bound_after_the_function_that_reads_it(x: Tensor, y: Tensor) -> Any:
     def read() -> Any:
         return late  # noqa: F821
@@ -281,7 +281,7 @@ def globals_that_are_containers(x: Tensor, y: Tensor) -> Any:
     return len(TABLE), TABLE["sum"] + 1
 
 
-@program(state=("MADE",))
+@program(peer=0, state=("MADE",))
 def a_global_is_made_and_deleted(x: Tensor, y: Tensor) -> Any:
     global MADE
     MADE = x + 1
@@ -293,7 +293,7 @@ def a_global_is_made_and_deleted(x: Tensor, y: Tensor) -> Any:
         return kept, str(error)
 
 
-@program(state=("MADE_HERE",), graphs=2, in_all=3, peer=2, reason="globals() as a dict")
+@program(peer=2, state=("MADE_HERE",), graphs=2, in_all=3, reason="globals() as a dict")
 def a_global_is_made(x: Tensor, y: Tensor) -> Any:
     global MADE_HERE
     MADE_HERE = [x * 2, y]
@@ -465,7 +465,7 @@ class Box:
         self.__dict__.update(named)
 
 
-@program(in_all=2, arguments=lambda: (*tensors(), Box(a=1, rows=[1, 2, 3], table={"k": 1, "l": 2})))
+@program(peer=0, in_all=2, arguments=lambda: (*tensors(), Box(a=1, rows=[1, 2, 3], table={"k": 1, "l": 2})))
 def deletion_of_every_target(x: Tensor, y: Tensor, box: Box) -> Any:
     name, other, (third, *rest) = x, y, (1, 2, 3)
     rows = list(range(6))

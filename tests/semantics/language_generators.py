@@ -23,7 +23,7 @@ def _doubled(rows: Tensor, log: list[Any]) -> Iterator[Tensor]:
     return len(log)  # type: ignore[return-value]
 
 
-@program
+@program(peer=0)
 def values_are_sent_through_a_delegating_generator(x: Tensor, y: Tensor) -> Any:
     log: list[Any] = []
 
@@ -37,7 +37,7 @@ def values_are_sent_through_a_delegating_generator(x: Tensor, y: Tensor) -> Any:
     return first, second, [*generator], log
 
 
-@program
+@program(peer=0)
 def exceptions_are_thrown_into_what_a_generator_delegates_to(x: Tensor, y: Tensor) -> Any:
     log: list[Any] = []
 
@@ -64,7 +64,7 @@ def exceptions_are_thrown_into_what_a_generator_delegates_to(x: Tensor, y: Tenso
     return first, handled, second, one, log
 
 
-@program
+@program(peer=0)
 def a_delegating_generator_goes_on_when_what_it_delegates_to_returns_on_throw(x: Tensor, y: Tensor) -> Any:
     def inner() -> Iterator[Any]:
         try:

@@ -94,7 +94,7 @@ def a_generator_with_state(x: Tensor, y: Tensor) -> Any:
     return steps
 
 
-@program
+@program(peer=0)
 def generators_that_return_values(x: Tensor, y: Tensor) -> Any:
     def inner(n: int) -> Any:
         yield x * n
@@ -219,7 +219,7 @@ def a_recursive_generator(x: Tensor, y: Tensor) -> Any:
     return list(flat([x, [y, [1, [2]]], 3]))
 
 
-@program(graphs=0, peer=1, reason="the generator that is returned holds the frame's state")
+@program(graphs=0, reason="the generator that is returned holds the frame's state")
 def a_generator_left_half_consumed_and_returned(x: Tensor, y: Tensor) -> Any:
     generator = _rows(x)
     next(generator)
@@ -325,7 +325,7 @@ def generator_argument(variant: int) -> tuple[Any, ...]:
     return x, y, (x * n for n in range(3)), iter([1, 2, 3]), zip("ab", (1, 2), strict=True)
 
 
-@program(arguments=generator_argument, reason="iterators of the caller are advanced natively")
+@program(peer=0, arguments=generator_argument, reason="iterators of the caller are advanced natively")
 def iterators_of_the_caller(x: Tensor, y: Tensor, lazy: Any, numbers: Any, pairs: Any) -> Any:
     first = next(lazy, None)
     return first, [n + 1 for n in numbers], list(pairs), x + y

@@ -232,7 +232,7 @@ class Watched:
         return f"fallback {name}"
 
 
-@program
+@program(peer=0)
 def getattribute(x: Tensor, y: Tensor) -> Any:
     box = Watched()
     box.a = x
@@ -327,7 +327,7 @@ class Both(Left, Right):
     pass
 
 
-@program
+@program(peer=3)
 def diamonds_of_super(x: Tensor, y: Tensor) -> Any:
     both = Both.make(y)
     return (
@@ -342,7 +342,7 @@ def diamonds_of_super(x: Tensor, y: Tensor) -> Any:
     )
 
 
-@program()
+@program
 def class_attributes_and_instances(x: Tensor, y: Tensor) -> Any:
     left = Left(1)
     found = [left.kind, Left.kind, Base.kind]
@@ -402,7 +402,7 @@ class Single(type):
         return cls._made[cls]
 
 
-@program
+@program(peer=0)
 def metaclass_attributes_and_calls(x: Tensor, y: Tensor) -> Any:
     box = WithMeta(x)
     return (
@@ -439,7 +439,7 @@ class Plain:
     pass
 
 
-@program()
+@program
 def objects_changed_through_their_dict(x: Tensor, y: Tensor) -> Any:
     box = Plain()
     box.a = x
@@ -566,7 +566,7 @@ class Vector:
     __hash__ = None  # type: ignore[assignment]
 
 
-@program
+@program(peer=0)
 def arithmetic_of_objects(x: Tensor, y: Tensor) -> Any:
     v, w = Vector(x, y), Vector(1, 2)
     total = (v + w + 1).values, (2 + w).values, (3 * w).values, (w @ w), (10 - w).values
@@ -632,7 +632,7 @@ def ordering_of_objects(x: Tensor, y: Tensor) -> Any:
         return [repr(each) for each in found[6]], str(found[7]), found[:6], str(error), a == 1, x + 1
 
 
-@program
+@program(peer=0)
 def objects_as_keys(x: Tensor, y: Tensor) -> Any:
     table = {Version(1): x, Version(2): y}
     table[Version(1)] = x + 1
@@ -756,7 +756,7 @@ def conversions_of_objects(x: Tensor, y: Tensor) -> Any:
     )
 
 
-@program()
+@program
 def an_index_of_ones_own(x: Tensor, y: Tensor) -> Any:
     two = Answers(2)
     return [1, 2, 3][two], (x, y, x + 1)[two], list(range(two)), operator.index(two)
@@ -841,7 +841,7 @@ class HasArea(Protocol):
     def area(self) -> Any: ...
 
 
-@program
+@program(peer=0)
 def abstract_classes(x: Tensor, y: Tensor) -> Any:
     square = Square(x)
     found = [

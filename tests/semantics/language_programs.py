@@ -425,7 +425,7 @@ def attention(layer: nn.MultiheadAttention, x: Tensor, y: Tensor) -> Any:
 
 
 @program(
-    arguments=lambda: (seeded(lambda: nn.LSTM(4, 5, batch_first=True)), *tensors()), in_all=4
+    peer=0, arguments=lambda: (seeded(lambda: nn.LSTM(4, 5, batch_first=True)), *tensors()), in_all=4
 )  # other weights
 def lstm(layer: nn.LSTM, x: Tensor, y: Tensor) -> Any:
     return layer(x.unsqueeze(0))

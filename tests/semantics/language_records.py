@@ -157,7 +157,7 @@ def dataclasses_as_data(x: Tensor, y: Tensor) -> Any:
     )
 
 
-@program
+@program(peer=0)
 def dataclasses_as_keys(x: Tensor, y: Tensor) -> Any:
     table = {Hashed(1): x, Hashed(2, "c"): y}
     return table[Hashed(1)] + 1, Hashed(2, "c") in table, Hashed(2) in table, len(table)
@@ -178,7 +178,7 @@ def fields_of_a_dataclass(x: Tensor, y: Tensor) -> Any:
     return total, [field.name for field in dataclasses.fields(Point)]
 
 
-@program
+@program(peer=0)
 def a_dataclass_without_an_argument(x: Tensor, y: Tensor) -> Any:
     z = x + 1
     try:
@@ -349,7 +349,7 @@ def enums_as_arguments(x: Tensor, y: Tensor, color: Color) -> Any:
     return x * color.value, {Color.GREEN: "g"}[color]
 
 
-@program
+@program(peer=0)
 def a_value_that_is_in_no_enum(x: Tensor, y: Tensor) -> Any:
     z = x + 1
     try:
@@ -395,7 +395,7 @@ def a_class_in_the_frame_with_closures_and_super(x: Tensor, y: Tensor) -> Any:
     return Derived_().run(x), Derived_.__mro__[1] is Base_
 
 
-@program
+@program(in_all=3, reason="__subclasses__() of the base would tell of the template")
 def a_class_in_the_frame_over_one_outside(x: Tensor, y: Tensor) -> Any:
     class Shifted(Point):
         def shifted(self, by: Any) -> Any:
@@ -443,7 +443,7 @@ def an_exception_class_in_the_frame(x: Tensor, y: Tensor) -> Any:
     return found
 
 
-@program
+@program(peer=0)
 def a_simple_namespace(x: Tensor, y: Tensor) -> Any:
     space = types.SimpleNamespace(a=x, n=1)
     space.b = y
@@ -542,7 +542,7 @@ def named_tuples_of_the_frame_are_returned(x: Tensor, y: Tensor) -> Any:
     return box, box._replace(a=y), Local._fields, box._asdict(), Local.__module__, Local._make([1, 2]), box.b
 
 
-@program
+@program(peer=0)
 def class_attributes_of_a_class_of_the_frame(x: Tensor, y: Tensor) -> Any:
     class Counter:
         count = 0
@@ -622,7 +622,7 @@ def nested_and_abstract_classes_of_the_frame(x: Tensor, y: Tensor) -> Any:
     return Square(x).area(), Square.Meta.units, isinstance(Square(1), Shape), issubclass(Square, Shape)
 
 
-@program(graphs=2, in_all=2, peer=2, reason="the class has a metaclass, and is another one in each call")
+@program(peer=2, graphs=2, in_all=2, reason="the class has a metaclass, and is another one in each call")
 def an_enum_in_the_frame(x: Tensor, y: Tensor) -> Any:
     z = x + 1
 
@@ -632,7 +632,7 @@ def an_enum_in_the_frame(x: Tensor, y: Tensor) -> Any:
     return Local.A.name, Local(1) is Local.A, z * Local.A.value
 
 
-@program
+@program(peer=0)
 def an_exception_class_of_the_frame_is_caught_outside_a_function(x: Tensor, y: Tensor) -> Any:
     class Stop(ValueError):
         def __init__(self, value: Any) -> None:
@@ -648,7 +648,7 @@ def an_exception_class_of_the_frame_is_caught_outside_a_function(x: Tensor, y: T
         return error.args, error.value, isinstance(error, Stop), x * error.value
 
 
-@program(graphs=2, in_all=3, reason="print() between", peer=2)
+@program(peer=2, graphs=2, in_all=3, reason="print() between")
 def a_class_of_the_frame_over_a_break(x: Tensor, y: Tensor) -> Any:
     class Local:
         def __init__(self, value: Any) -> None:
