@@ -260,11 +260,6 @@ def make_instance(tr: Any, value: ClassValue, args: Sequence[Value], kwargs: dic
     return instance
 
 
-def native_base(cls: type) -> type:
-    """The nearest class of C code."""
-    return next(base for base in cls.__mro__ if not base.__flags__ & (1 << 9))  # Py_TPFLAGS_HEAPTYPE
-
-
 def new_instance(tr: Any, cls: type, new: Any, args: Sequence[Value], has_arguments: bool) -> Value:
     """`new(cls, *args)` where `new` is the `__new__` of a builtin class."""
     if issubclass(cls, BaseException):
