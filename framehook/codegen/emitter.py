@@ -34,9 +34,10 @@ from framehook.values.functions import (
     NestedFunctionValue,
 )
 from framehook.values.getters import GetterValue
+from framehook.values.identity import IdentityNumber
 from framehook.values.iterators import CallIterator, ComposedIterator, ConstantIterator, ListedIterator
 from framehook.values.mappings import DictIterator, DictValue, DictView
-from framehook.values.numbers import DeferredNumber, IdentityNumber, is_deferred
+from framehook.values.numbers import DeferredNumber, is_deferred
 from framehook.values.objects import (
     ExceptionValue,
     InstanceDictSnapshot,
@@ -315,7 +316,7 @@ def _set(e: Emitter, value: SetValue) -> None:
     if building is None:
         raise NotRebuildable("a set of this order cannot be rebuilt", value)
     items, room, dropped = building
-    parts = [functools.partial(e.emit_items, items)]
+    parts: list[Callable[[], None]] = [functools.partial(e.emit_items, items)]
     if room or dropped:
         parts = [e.const(value.cls), *parts, e.const(room), functools.partial(e.emit_items, dropped)]
     e.call(set_with_room if room or dropped else value.cls, *parts)

@@ -156,6 +156,8 @@ def check_implementation(tr: Any, owner: Value, method: Any) -> None:
     is_class_change = isinstance(owner, ClassValue) and method.__name__ in ("__setattr__", "__delattr__")
     if not isinstance(owner, BuiltinContainer) and not is_class_change:
         return
+    if is_class_change and method.__objclass__ is type:
+        return  # past the metaclass, which calls it itself
     if inspect.getattr_static(owner.python_type(), method.__name__, None) is not method:
         tr.graph_break(
             "call", f"{method.__objclass__.__name__}.{method.__name__}() is called on {owner.describe()}"

@@ -6,6 +6,7 @@ import abc
 import builtins
 import collections
 import dataclasses
+import functools
 import sys
 import types
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from framehook.values.sequences import TupleValue, drain
 
 _METACLASSES = (type, abc.ABCMeta)
 
-for _cls in (property, classmethod, staticmethod):
+for _cls in (property, classmethod, staticmethod, functools.cached_property):
     RULES[id(_cls)] = make_descriptor(_cls)
 
 

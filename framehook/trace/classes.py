@@ -102,7 +102,10 @@ class ClassLookup:
         if value is None and not is_there:
             tr.graph_break("exception", f"{what}, which is not there, is deleted")
         self._stored_names.add(name)
-        stores.values[name] = value
+        if value is None and name not in cls.__dict__:
+            del stores.values[name]
+        else:
+            stores.values[name] = value
 
     def raw(self, cls: type, name: str) -> Any:
         """The raw attribute along the MRO, or MISSING; guarded."""

@@ -13,8 +13,8 @@ from framehook.values.base import ConstantValue, MethodOfConstant, Value
 from framehook.values.classes import CallableValue
 from framehook.values.deques import DequeValue
 from framehook.values.functions import BoundMethodValue, FunctionValue, NestedFunctionValue
+from framehook.values.identity import IdentityNumber
 from framehook.values.mappings import DictValue, hash_key
-from framehook.values.numbers import IdentityNumber
 from framehook.values.objects import MISSING, InstanceDictValue, ObjectValue, has_instance_dict
 from framehook.values.sequences import ListValue, TupleValue
 from framehook.values.sets import SetValue, make_set

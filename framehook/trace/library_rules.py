@@ -18,7 +18,7 @@ from framehook.values.base import ConstantValue, Value
 from framehook.values.deques import make_deque
 from framehook.values.functions import BoundMethodValue
 from framehook.values.getters import make_getter
-from framehook.values.numbers import IdentityNumber
+from framehook.values.identity import IdentityNumber
 from framehook.values.objects import ObjectValue
 from framehook.values.proxies import make_proxy
 from framehook.values.sequences import BuiltinMethod, TupleValue

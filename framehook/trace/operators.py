@@ -24,8 +24,9 @@ from framehook.values.base import (
 from framehook.values.classes import CallableValue, ClassValue, ModuleObjectValue, UnionValue
 from framehook.values.deques import DequeValue
 from framehook.values.functions import FunctionValue, GeneratorValue, NestedFunctionValue
+from framehook.values.identity import IdentityNumber
 from framehook.values.mappings import DictValue, DictView
-from framehook.values.numbers import IdentityNumber, defer
+from framehook.values.numbers import defer
 from framehook.values.objects import InstanceDictValue, ObjectValue
 from framehook.values.proxies import MappingProxyValue
 from framehook.values.sequences import BuiltinContainer, ListValue, SequenceValue, TupleValue, drain

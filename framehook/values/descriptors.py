@@ -1,7 +1,8 @@
-"""Properties, class methods and static methods that the frame makes, mostly in the body of a class."""
+"""Properties, cached ones too, class methods and static methods that the frame makes, mostly in class bodies."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,12 +14,13 @@ _PARTS: dict[type, tuple[str, ...]] = {
     property: ("fget", "fset", "fdel", "doc"),
     classmethod: ("__func__",),
     staticmethod: ("__func__",),
+    functools.cached_property: ("func",),
 }
 _SETTERS = {"getter": "fget", "setter": "fset", "deleter": "fdel"}
 
 
 class DescriptorValue(Value):
-    """A `property`, `classmethod` or `staticmethod` made inside the frame."""
+    """A `property`, `cached_property`, `classmethod` or `staticmethod` made inside the frame."""
 
     __slots__ = ("cls", "parts")
 
@@ -73,4 +75,8 @@ def part_of(tr: Tracer, raw: Any, value: Value, name: str) -> Value | None:
     if fn is None:
         return None
     assert value.source is not None
-    return tr.wrap(fn, value.source.member(name))
+    # A cached property is an object of Python.
+    place = (
+        value.source.attr(name) if isinstance(raw, functools.cached_property) else value.source.member(name)
+    )
+    return tr.wrap(fn, place)

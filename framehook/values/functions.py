@@ -196,9 +196,16 @@ class FunctionValue(Value):
     def del_attr(self, tr: Tracer, name: str) -> None:
         if hasattr(types.FunctionType, name):
             super().del_attr(tr, name)
-        if name in self._owner(tr).attrs:
-            tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is set and deleted")
         present = name in self.fn.__dict__
+        attrs = self._owner(tr).attrs
+        if name in attrs:
+            if attrs[name] is None:
+                tr.throw(AttributeError, f"'function' object has no attribute '{name}'")
+            if present:
+                attrs[name] = None
+            else:
+                del attrs[name]
+            return
         tr.guard(self.source.instance_dict(), Check.HAS_KEY if present else Check.NO_KEY, name)
         if not present:
             tr.throw(AttributeError, f"'function' object has no attribute '{name}'")

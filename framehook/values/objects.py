@@ -160,6 +160,10 @@ class ObjectValue(Value):
             return self.bind(tr, raw, name)
         return None
 
+    def _raw(self, tr: Tracer, name: str) -> Any:
+        """The raw class attribute; what the frame has stored to a class is none that takes stores."""
+        return MISSING if tr.stored_class_attr(self.cls, name) is not None else tr.class_attr(self.cls, name)
+
     def bind(self, tr: Tracer, raw: object, name: str) -> Value:
         """Bind a raw class attribute to this object, as its `__get__` would."""
         value = tr.class_value_attr(self.cls, name)
@@ -176,7 +180,7 @@ class ObjectValue(Value):
 
     def generic_set_attr(self, tr: Tracer, name: str, value: Value) -> None:
         """`object.__setattr__`."""
-        raw = tr.class_attr(self.cls, name)
+        raw = self._raw(tr, name)
         if raw is not MISSING and is_data_descriptor(raw):
             self.set_through_descriptor(tr, raw, name, value)
             return
@@ -254,7 +258,7 @@ class ObjectValue(Value):
 
     def generic_del_attr(self, tr: Tracer, name: str) -> None:
         """`object.__delattr__`."""
-        raw = tr.class_attr(self.cls, name)
+        raw = self._raw(tr, name)
         if raw is not MISSING and is_data_descriptor(raw):
             self.set_through_descriptor(tr, raw, name, None)
             return
@@ -501,8 +505,10 @@ def bind_raw(tr: Tracer, raw: object, value: Value, owner: Value, cls: type, nam
     if kind is types.MemberDescriptorType:
         return _slot_value(tr, raw, owner, name)
     if kind is functools.cached_property and isinstance(owner, ObjectValue):
-        assert isinstance(raw, functools.cached_property) and value.source is not None
-        made = tr.call(tr.wrap(raw.func, value.source.attr("func")), [owner], {})
+        assert isinstance(raw, functools.cached_property)
+        fn = part_of(tr, raw, value, "func")
+        assert fn is not None
+        made = tr.call(fn, [owner], {})
         owner.store(tr, raw.attrname or name, made)
         return made
     if isinstance(raw, SLOT_WRAPPERS):

@@ -19,6 +19,7 @@ from framehook.testing import CompileCounter, assert_same, snapshot
 from tests.semantics import (
     language_classes,
     language_containers,
+    language_corners,
     language_exceptions,
     language_functions,
     language_generators,
@@ -33,8 +34,15 @@ from tests.semantics.language_table import PROGRAMS, Program
 
 #: They fill the table.
 TABLES = (
-    *(language_classes, language_containers, language_exceptions, language_functions, language_generators),
-    *(language_iteration, language_objects, language_patterns, language_programs, language_records),
+    *(language_classes, language_containers, language_corners, language_exceptions, language_functions),
+    *(
+        language_generators,
+        language_iteration,
+        language_objects,
+        language_patterns,
+        language_programs,
+        language_records,
+    ),
 )
 #: The variants that are called in turn; None: the arguments of the call before, as it left them.
 CALLS = (0, None, 1, None, 2, 0)
