@@ -484,6 +484,10 @@ def _fill(e: Emitter, value: ObjectValue, base: Value) -> None:
     owner = e.memo[id(value)]
     load = functools.partial(e.builder.load_fast, owner)
     if isinstance(base, DictValue):
+        factory = base.default_factory
+        if factory is not None:
+            e.call(collections.defaultdict.__init__, load, lambda: e.emit(factory))
+            e.builder.pop_top()
         store: Any = base.cls.__setitem__  # type: ignore[index]
         for key, item in base.items.values():
             e.call(store, load, functools.partial(e.emit, key), functools.partial(e.emit, item))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import collections
 import enum
 import functools
 import inspect
@@ -164,11 +165,37 @@ def check_implementation(tr: Any, owner: Value, method: Any) -> None:
         )
 
 
+def check_ordered(tr: Any, owner: ObjectValue, name: str) -> None:
+    """Break where a method of an OrderedDict asks its subclass for what that defines itself."""
+    if getattr(owner.base, "cls", None) is not collections.OrderedDict or name in _DIRECT:
+        return
+    for asked in (
+        "__setitem__",
+        "__getitem__",
+        "__delitem__",
+        "__contains__",
+        "__missing__",
+        "keys",
+        "__iter__",
+    ):
+        if tr.class_attr(owner.cls, asked) not in (MISSING, getattr(collections.OrderedDict, asked, MISSING)):
+            tr.graph_break("call", f"{name}() of {owner.describe()} asks for its own {asked}")
+
+
+#: Methods that ask nothing else of the object.
+_DIRECT = frozenset(
+    {"__setitem__", "__getitem__", "__delitem__", "__contains__", "__len__", "__iter__", "__reversed__"}
+)
+
+
 def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     """A method that the class of `owner` inherits from C code."""
     none = ConstantValue(None)
     owner = owner.realize(tr)
     if isinstance(owner, ExceptionValue):
+        if name == "with_traceback" and len(args) == 1 and not kwargs:
+            owner.drop_traceback(tr, args[0])
+            return owner
         if name == "__init__":
             owner.initialise(tr, args, kwargs)
             return none
@@ -196,6 +223,7 @@ def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwarg
             # A member of an enum of strings or numbers is a constant.
             return fold_plain(tr, getattr(owner.obj, name), args, kwargs)
         if owner.base is not None and name in getattr(owner.base, "methods", {}):
+            check_ordered(tr, owner, name)
             return owner.base.call_method(tr, name, args, kwargs)
         if isinstance(owner.base, ConstantValue) and hasattr(owner.base.value, name):
             plain = [_content(arg) for arg in args]

@@ -259,7 +259,7 @@ def make_instance(tr: Any, value: ClassValue, args: Sequence[Value], kwargs: dic
                 if not isinstance(instance.base, TupleValue):
                     tr.graph_break("call", f"{value.describe()} is initialised by C code")
             else:
-                instance.base.call_method(tr, "__init__", args, kwargs)
+                tr.call_c_method(instance, "__init__", args, kwargs)
     return instance
 
 

@@ -7,11 +7,13 @@ import functools
 import operator
 import sys
 import threading
+import traceback
 import types
 import weakref
 from collections.abc import Sequence
 from typing import Any
 
+from framehook.trace.frame import TracebackValue
 from framehook.trace.rules import Rule, positional
 from framehook.values import special_methods  # noqa: F401  (it enters the tables of methods)
 from framehook.values.base import ConstantValue, Value
@@ -113,7 +115,17 @@ def _weak_reference(tr: Any, owner: Value) -> Value:
     return found
 
 
+@positional(1)
+def _clear_frames(tr: Any, traceback_value: Value) -> Value:
+    """The frames that an exception of the trace has left keep nothing that could be let go of."""
+    given = traceback_value.realize(tr)
+    if not isinstance(given, TracebackValue):
+        tr.graph_break("call", f"traceback.clear_frames() of {given.describe()}")
+    return ConstantValue(None)
+
+
 TABLE: dict[Any, Rule] = {
+    traceback.clear_frames: _clear_frames,
     collections.deque: make_deque,
     collections._count_elements: _count_elements,  # type: ignore[attr-defined]
     types.MethodType: _bound_method,

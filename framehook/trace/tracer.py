@@ -304,6 +304,10 @@ class SymbolicTracer:
         self.births[id(value)] = (value, self.frame.step)
         return value
 
+    def forget_birth(self, value: Value) -> None:
+        """See the protocol."""
+        self.births.pop(id(value), None)
+
     def unwind(self, frame: Frame, raised: Value) -> bool:
         """Continue at the handler of an exception; False when the frame has none there."""
         region = frame.inst.handler

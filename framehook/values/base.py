@@ -173,6 +173,9 @@ class Tracer(Protocol):
     def equals(self, left: Value, right: Value) -> bool:
         """Answer `left is right or left == right` as containers ask it."""
 
+    def forget_birth(self, value: Value) -> None:
+        """From now on the value can be rebuilt wherever the trace stops."""
+
     def record_effect(self, effect: Any) -> None:
         """Note an effect that is replayed after the graph."""
 

@@ -731,7 +731,7 @@ _EXCEPTION_FIELDS = ("args", "__cause__", "__context__", "__suppress_context__")
 class ExceptionValue(ObjectValue):
     """An exception made inside the frame."""
 
-    __slots__ = ("args", "cause", "context", "is_raised", "suppress_context")
+    __slots__ = ("args", "cause", "context", "has_traceback", "is_raised", "suppress_context")
 
     def __init__(self, cls: type, args: list[Value]) -> None:
         super().__init__(cls, None)
@@ -740,6 +740,7 @@ class ExceptionValue(ObjectValue):
         self.context: Value = ConstantValue(None)
         self.suppress_context = False
         self.is_raised = False
+        self.has_traceback = False
 
     def add_note(self, tr: Tracer, note: Value) -> None:
         """`BaseException.add_note`: notes are a list among the attributes."""
@@ -756,6 +757,7 @@ class ExceptionValue(ObjectValue):
 
         `anew`: by a `raise` statement, which may not be the first.
         """
+        self.has_traceback = True
         if self.is_raised and not anew:
             return
         self.is_raised = True
@@ -769,6 +771,14 @@ class ExceptionValue(ObjectValue):
                 break
             below = below.context
         self.context = current
+
+    def drop_traceback(self, tr: Tracer, value: Value) -> None:
+        """`with_traceback(None)`: without the traceback, the exception can be made anew wherever it is needed."""
+        if not _is_none(value.realize(tr)):
+            tr.graph_break("exception", f"{self.describe()} is given a traceback")
+        self.find_attr(tr, "__context__")  # has to be known
+        self.has_traceback = False
+        tr.forget_birth(self)
 
     def initialise(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> None:
         """The `__init__` of the class of C code."""
@@ -793,9 +803,9 @@ class ExceptionValue(ObjectValue):
         if name == "add_note" and tr.class_attr(self.cls, name) is vars(BaseException)[name]:
             return BuiltinMethod(self, name)
         if name == "__traceback__":
-            return tr.traceback_value() if self.is_raised else ConstantValue(None)
-        if name == "with_traceback":
-            tr.graph_break("exception", f"attribute '{name}' of an exception of the trace is read")
+            return tr.traceback_value() if self.has_traceback else ConstantValue(None)
+        if name == "with_traceback" and tr.class_attr(self.cls, name) is vars(BaseException)[name]:
+            return BuiltinMethod(self, name)
         if issubclass(self.cls, StopIteration) and name == "value":
             return self.args[0] if self.args else ConstantValue(None)
         raw = inspect.getattr_static(self.cls, name, None)

@@ -369,6 +369,8 @@ def make_set(tr: Tracer, cls: type, items: Value | None) -> SetValue:
     if items is None:
         return SetValue(cls=cls)
     value = items.realize(tr)
+    if cls is frozenset and isinstance(value, SetValue) and value.python_type() is frozenset:
+        return value
     if not isinstance(value, (SetValue, DictValue, DictView)):
         value = TupleValue(drain(tr, tr.iterate(value)))
     other, found = operand(tr, value)

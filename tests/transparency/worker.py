@@ -12,6 +12,7 @@ import contextlib
 import faulthandler
 import gc
 import json
+import logging
 import sys
 import tempfile
 import time
@@ -77,6 +78,10 @@ def captured() -> Iterator[dict[str, Any]]:
             internal.append(f"{record.function} ({record.filename}:{record.line}): {record.reason}")
 
     stop_noting = events.on("compile_end", note)
+    # Tests compare what is written to standard error; failures are counted all the same.
+    logging.getLogger("framehook").disabled = True
+    for name in ("engine", "events"):
+        logging.getLogger(f"framehook.{name}").disabled = True
     with every_frame() as capture:
         yield counted
     stop_noting()

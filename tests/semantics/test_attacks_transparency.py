@@ -1,0 +1,467 @@
+"""Programs without tensors that CPython's own tests found wrong: small forms of them, with every frame captured."""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import itertools
+import sys
+import types
+import unittest
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from framehook.testing import every_frame
+
+PROGRAMS: list[Callable[[], Any]] = []
+
+
+def program(fn: Callable[[], Any]) -> Callable[[], Any]:
+    PROGRAMS.append(fn)
+    return fn
+
+
+class Base:
+    attr: int
+    made = 0
+
+
+class Derived(Base):
+    pass
+
+
+class CountingDict(collections.OrderedDict):
+    """A subclass whose own methods must not be asked when its changes are replayed."""
+
+    def __setitem__(self, key, value):
+        log.append(("set", key))
+        super().__setitem__(key, value)
+
+    def __delitem__(self, key):
+        log.append(("del", key))
+        super().__delitem__(key)
+
+
+log: list[Any] = []
+
+
+class Wrong:
+    """Special methods that give what they may not."""
+
+    def __int__(self):
+        return None
+
+    __float__ = __str__ = __repr__ = __bool__ = __len__ = __hash__ = __int__
+
+
+class Slots:
+    __slots__ = ("x",)
+
+
+class SetOnly:
+    def __set__(self, owner, value):
+        owner.__dict__["a"] = value
+
+
+class WithSetOnly:
+    a = SetOnly()
+
+
+class Season(str, enum.Enum):
+    SPRING = "spring"
+
+
+def outcome(fn: Callable[[], Any]) -> Any:
+    log.clear()
+    try:
+        return "returned", repr(fn()), list(log)
+    except Exception as error:
+        return type(error).__name__, str(error), repr(error.__context__), list(log)
+
+
+@program
+def annotations_are_not_inherited():
+    return Base.__annotations__, Derived.__annotations__
+
+
+@program
+def annotations_of_functions():
+    def first(x: int, y: "str") -> None: ...
+
+    def second(): ...
+
+    functools.update_wrapper(second, first)
+    return first.__annotations__, second.__annotations__ is first.__annotations__, second.__dict__.keys()
+
+
+@program
+def slice_of_nothing():
+    return slice()
+
+
+@program
+def slice_without_step():
+    return [1, 2, 3][::0]
+
+
+@program
+def deletion_without_step():
+    items = [1, 2, 3]
+    del items[::0]
+
+
+@program
+def bad_truth():
+    return bool(Wrong())
+
+
+@program
+def bad_length():
+    return len(Wrong())
+
+
+@program
+def bad_number():
+    return int(Wrong())
+
+
+@program
+def bad_text():
+    return str(Wrong())
+
+
+@program
+def bad_hash():
+    return hash(Wrong())
+
+
+@program
+def frozenset_is_itself():
+    made = frozenset("ab")
+    made.__init__("cd")
+    return frozenset(made) is made, made.copy() is made, sorted(made)
+
+
+@program
+def frozenset_has_no_add():
+    return frozenset().add(1)
+
+
+@program
+def tuple_times_one():
+    made = tuple(range(3))
+    return made * 1 is made
+
+
+@program
+def list_equality_while_it_changes():
+    class Clearing:
+        def __eq__(self, other):
+            del first[:]
+            return NotImplemented
+
+    first, second = [Clearing()], [1]
+    return first == second
+
+
+@program
+def reversed_sees_changes():
+    items = [1, 2, 3]
+    backwards = reversed(items)
+    items[:] = [7, 8, 9, 10]
+    return list(backwards)
+
+
+@program
+def reversed_asks_late():
+    class Items:
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, index):
+            log.append(index)
+            return index
+
+    return next(reversed(Items()))
+
+
+@program
+def key_deleted_and_put_back():
+    numbers = {}
+    numbers[0] = 0
+    for key in numbers:
+        del numbers[0]
+        numbers[0] = 0
+    return numbers
+
+
+@program
+def deque_changed_by_comparison():
+    class Clearing:
+        def __eq__(self, other):
+            items.clear()
+            return NotImplemented
+
+    items = collections.deque([Clearing(), Clearing()])
+    return items.count(3)
+
+
+@program
+def list_changed_while_sorted():
+    items = [3, 1, 2]
+
+    def key(value):
+        items.append(value)
+        return value
+
+    items.sort(key=key)
+
+
+@program
+def subclass_is_not_asked_by_replay():
+    counted = CountingDict(a=1)
+    counted["b"] = 2
+    del counted["a"]
+    return counted
+
+
+@program
+def method_of_another_base():
+    ordered = collections.OrderedDict(a=1, b=2)
+    dict.__setitem__(ordered, "c", 3)
+    return dict.__len__(ordered), collections.OrderedDict.__len__(ordered)
+
+
+@program
+def merge_keeps_the_class():
+    ordered = collections.OrderedDict(a=1)
+    return type(ordered | {"b": 2}), type({"b": 2} | ordered), type(CountingDict(a=1) | {"b": 1})
+
+
+@program
+def defaultdict_subclass():
+    class Numbers(collections.defaultdict):
+        pass
+
+    made = Numbers(int)
+    made["a"] += 1
+    return made["b"], made
+
+
+@program
+def counter_equals_dict():
+    return collections.Counter("ab") == {"a": 1, "b": 1}, {"a": 1} == collections.Counter("a")
+
+
+@program
+def not_instantiable():
+    return type(functools.cmp_to_key(len))()
+
+
+@program
+def excess_arguments_of_new():
+    return object.__new__(Base, 5)
+
+
+@program
+def iterator_that_is_none():
+    class Bad:
+        def __iter__(self):
+            return Base()
+
+    return iter(Bad())
+
+
+@program
+def list_asks_for_the_length():
+    class Bad:
+        def __iter__(self):
+            return iter(())
+
+        def __len__(self):
+            raise RuntimeError("hello")
+
+    return list(Bad())
+
+
+@program
+def misfit_islice():
+    return itertools.islice([1])
+
+
+@program
+def misfit_accumulate():
+    return itertools.accumulate()
+
+
+@program
+def misfit_filter():
+    return filter()
+
+
+@program
+def iterator_asked_by_itself():
+    def numbers():
+        yield next(holder[0])
+
+    holder = []
+    holder.append(map(int, numbers()))
+    return next(holder[0])
+
+
+@program
+def no_instance_dict():
+    return hasattr(object(), "__dict__"), hasattr(Slots(), "__dict__")
+
+
+@program
+def descriptor_that_only_sets():
+    owner = WithSetOnly()
+    owner.a = 42
+    return owner.a
+
+
+@program
+def super_of_another():
+    class Child(Base):
+        def method(self):
+            super()
+
+    Child.method(types.CellType(Child()))
+
+
+@program
+def classmethod_of_a_property():
+    class Odd:
+        @classmethod
+        @property
+        def name(cls):
+            return "odd"
+
+    return type(Odd.name).__name__
+
+
+@program
+def bound_methods_are_equal():
+    items = []
+    return items.append == items.append, items.__add__ == items.__add__, items.__add__ == [].__add__
+
+
+@program
+def unions_are_equal():
+    return (int | str) == (str | int), hash(int | str) == hash(str | int), {int | str: 1}.get(str | int)
+
+
+@program
+def nan_is_itself():
+    values = [float("nan")]
+    return values[0] is values[0], values == values[:]
+
+
+@program
+def enum_members_have_no_order():
+    return Season.SPRING < 3
+
+
+@program
+def objects_as_keys():
+    known = {Base: 1}
+    found = Base in known, Derived in known
+    known[Derived] = 2
+    return found, Derived in known, ("object", id(Base)) in known
+
+
+@program
+def function_iterates_over_a_frozenset():
+    total = []
+    for each in frozenset({1}):
+        total.append(each)
+        log.append(str(sys.getrecursionlimit()))
+    return total
+
+
+class Case(unittest.TestCase):
+    """Traced with what it asserts: the exception is real afterwards, without a traceback."""
+
+
+def fails(value):
+    raise ValueError(value)
+
+
+@program
+def assert_raises():
+    with Case().assertRaises(ValueError) as seen:
+        fails(3)
+    error = seen.exception
+    return error, error.__traceback__, error.__context__
+
+
+@program
+def assert_raises_in_a_handler():
+    try:
+        raise KeyError(1)
+    except KeyError:
+        with Case().assertRaises(ValueError) as seen:
+            fails(3)
+    return repr(seen.exception.__context__), seen.exception.__traceback__
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
+def test_program(fn: Callable[[], Any]) -> None:
+    expected = outcome(fn)
+    with every_frame() as capture:
+        seen = [outcome(fn) for _ in range(3)]
+    assert seen == [expected] * 3
+    assert capture.stats().internal_errors == 0
+
+
+def test_deep_values_are_no_internal_error() -> None:
+    deep: list[Any] = []
+    for _ in range(20_000):
+        deep = [deep]
+
+    def nest(items: list[Any]) -> list[Any]:
+        for _ in range(500):
+            items = [items]
+        return items
+
+    with every_frame() as capture:
+        made = nest(nest(deep))
+    depth = 0
+    while made:
+        made, depth = made[0], depth + 1
+    assert depth == 21_000
+    assert capture.stats().internal_errors == 0
+
+
+def test_compiling_at_the_recursion_limit() -> None:
+    def leaf(n: int) -> int:
+        return n + 1
+
+    def down(n: int) -> int:
+        try:
+            return down(n + 1)
+        except RecursionError:
+            return leaf(n)
+
+    limit = sys.getrecursionlimit()
+    expected = down(0)
+    with every_frame() as capture:
+        reached = down(0)
+    assert sys.getrecursionlimit() == limit
+    assert abs(reached - expected) < 10
+    assert capture.stats().internal_errors == 0
+
+
+def test_library_frames_are_given_back() -> None:
+    import copy
+
+    with every_frame() as capture:
+        copy.copy([1])
+    assert any("copy.py" in name for name in capture.stats().functions)
+    from framehook import _C
+
+    assert (_C.code_record_info(copy.copy.__code__) or {}).get("kind") != "candidate"
