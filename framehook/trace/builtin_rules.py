@@ -736,6 +736,8 @@ def _reduce(tr: Any, fn: Value, iterable: Value, *initial: Value) -> Value:
 
 @rule(functools.partial)
 def _partial(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    if not args:
+        tr.graph_break("exception", "partial() is called without a function")
     fn = args[0].realize(tr)
     positional_args, named = list(args[1:]), dict(kwargs)
     if isinstance(fn, ObjectValue) and fn.cls is functools.partial:

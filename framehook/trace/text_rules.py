@@ -20,7 +20,8 @@ from framehook.values.base import (
     fold,
     to_constant,
 )
-from framehook.values.mappings import hash_key
+from framehook.values.iterators import IteratorValue
+from framehook.values.mappings import DictView, hash_key
 from framehook.values.objects import (
     ExceptionValue,
     ObjectValue,
@@ -141,6 +142,8 @@ def _text(name: str, fn: Any) -> Rule:
                 return _exception_text(tr, name, value)
             if is_shown_by_parts(value) and not kwargs:
                 return call_now(tr, fn, args, kwargs, lambda tr, arg: (True, as_shown(tr, arg)))
+            if isinstance(value, (IteratorValue, DictView)):
+                tr.graph_break("call", f"{fn.__name__}() of {value.describe()}")
         return fold_plain(tr, fn, args, kwargs)
 
     return apply

@@ -19,7 +19,7 @@ from framehook.values.base import CONSTANT_TYPES, ConstantValue, LazyValue, Trac
 from framehook.values.classes import CallableValue, ClassValue, ModuleObjectValue, module_name
 from framehook.values.deques import DequeValue
 from framehook.values.functions import BoundMethodValue, CellValue, FunctionValue, is_persistent
-from framehook.values.mappings import DictValue, hash_key
+from framehook.values.mappings import DictValue, ObjectKey, hash_key
 from framehook.values.objects import ObjectValue
 from framehook.values.proxies import MappingProxyValue
 from framehook.values.sequences import ListValue, SliceValue, TupleValue
@@ -185,7 +185,7 @@ def _dict_of(tr: Any, obj: dict[Any, Any], source: Source, cls: type) -> DictVal
             items[key] = (ConstantValue(key), tr.lazy(dict.__getitem__(obj, key), source.item(key)))
         else:
             # Reached only by whoever looks at all keys, and that breaks.
-            items["object", id(key)] = (ConstantValue(None), ConstantValue(None))
+            items[ObjectKey(("object", id(key)))] = (ConstantValue(None), ConstantValue(None))
     value = DictValue(items, source, cls=cls)
     value.original_keys = keys
     if cls is collections.defaultdict:

@@ -31,9 +31,13 @@ if TYPE_CHECKING:
 
 
 class ObjectKey(tuple[Any, ...]):
-    """Stands for an object that is hashed by identity.  Not a tuple: no constant of the program is one."""
+    """Stands for an object that is hashed by identity; no tuple of the program equals it."""
 
     __slots__ = ()
+    __hash__ = tuple.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is ObjectKey and tuple.__eq__(self, other)
 
 
 def hash_key(tr: Tracer, value: Value) -> Hashable:
