@@ -317,14 +317,11 @@ class NestedFunctionValue(Value):
             self.defaults = value
         elif name == "__kwdefaults__":
             self.kwdefaults = value
-        elif name in (
-            "__code__",
-            "__globals__",
-            "__closure__",
-            "__dict__",
-            "__type_params__",
-            "__builtins__",
-        ) or (name == "__annotations__" and value.realize(tr).python_type() is not dict):
+        elif (
+            name in ("__code__", "__globals__", "__closure__", "__dict__", "__builtins__")
+            or (name == "__annotations__" and value.realize(tr).python_type() is not dict)
+            or (name == "__type_params__" and value.realize(tr).python_type() is not tuple)
+        ):
             super().set_attr(tr, name, value)
         else:
             self.attrs[name] = value
