@@ -88,6 +88,8 @@ def _handled(tr: Any) -> Value:
 @positional(1)
 def _id(tr: Any, owner: Value) -> Value:
     owner = owner.realize(tr)
+    if isinstance(owner, ConstantValue) and isinstance(owner.value, (type(None), bool, type(...))):
+        return ConstantValue(id(owner.value))  # there is one of each while the process lives
     if isinstance(owner, (ConstantValue, TensorValue, BoundMethodValue, BuiltinMethod)):
         tr.graph_break("call", f"the id of {owner.describe()} is asked for")
     return IdentityNumber(owner)

@@ -287,7 +287,7 @@ class NestedFunctionValue(Value):
             doc = self.code.co_consts[0] if self.code.co_consts else None
             return ConstantValue(doc if isinstance(doc, str) else None)
         if name == "__type_params__" and hasattr(types.FunctionType, name):
-            return TupleValue([])
+            return TupleValue([])  # unless it was set
         if name == "__module__":
             return self.globals.load(tr, "__name__")
         if name == "__class__":

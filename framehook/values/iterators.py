@@ -290,11 +290,7 @@ def make_islice(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> 
     bounds = []
     for arg in args[1:]:
         bound = arg.realize(tr)
-        is_last = len(args) == 4 and arg is args[3]
-        lowest = 1 if is_last else 0
-        if not isinstance(bound, ConstantValue) or not (
-            bound.value is None or (isinstance(bound.value, int) and lowest <= bound.value <= sys.maxsize)
-        ):
+        if not isinstance(bound, ConstantValue):
             tr.graph_break("call", "islice() with bounds that are not constant")
         bounds.append(bound.value)
     places: list[Value] = []
@@ -498,6 +494,31 @@ def make_zip_longest(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]
     return ComposedIterator(itertools.zip_longest, list(args), run(), is_strict="fillvalue" in kwargs)
 
 
+def make_batched(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """itertools.batched(iterable, n)."""
+    given = args[1] if len(args) > 1 else kwargs.get("n")
+    if set(kwargs) - {"n"} or len(args) + len(kwargs) != 2 or given is None:
+        tr.graph_break("exception", "batched() is called with other arguments")
+    size = given.realize(tr)
+    if not isinstance(size, ConstantValue) or type(size.value) is not int:
+        tr.graph_break("call", "batched() of a length that is no constant")
+    if size.value < 1:
+        tr.throw(ValueError, "n must be at least one")
+    source = tr.iterate(args[0])
+
+    def run() -> Iterator[Value]:
+        while True:
+            batch: list[Value] = []
+            while len(batch) < size.value and (item := source.next(tr)) is not None:
+                batch.append(item)
+            if batch:
+                yield TupleValue(batch)
+            if len(batch) < size.value:
+                return
+
+    return ComposedIterator(itertools.batched, [source, size], run())  # type: ignore[attr-defined]
+
+
 def make_cycle(tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     """itertools.cycle(iterable)."""
     if kwargs or len(args) != 1:
@@ -556,3 +577,5 @@ MAKERS: dict[Any, Maker] = {
     itertools.zip_longest: make_zip_longest,
     itertools.cycle: make_cycle,
 }
+if hasattr(itertools, "batched"):
+    MAKERS[itertools.batched] = make_batched

@@ -68,11 +68,11 @@ class SetValue(BuiltinContainer):
         """A set of keys, all of which stand for elements of `sources`; the first that has an element gives it."""
         made = cls(cls=kind)
         made.table = table
-        for source in reversed(sources):
+        for source in sources:
             found = source.found if isinstance(source, SetValue) else source
             assert isinstance(found, dict)
-            made.found.update((key, item) for key, item in found.items() if key in table)
-            made.gone.update((key, item) for key, item in found.items() if key not in table)
+            for key, item in found.items():
+                (made.found if key in table else made.gone).setdefault(key, item)
         return made
 
     def note_past(self, more: Iterable[Hashable]) -> None:

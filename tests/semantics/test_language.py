@@ -8,26 +8,35 @@ from __future__ import annotations
 
 import contextlib
 import io
+import random
 import types
 from typing import Any
 
+import numpy
 import pytest
 import torch
 
 import framehook
 from framehook.testing import CompileCounter, assert_same, snapshot
 from tests.semantics import (
+    language_builtins,
     language_classes,
     language_containers,
     language_corners,
+    language_effects,
     language_exceptions,
     language_functions,
     language_generators,
     language_iteration,
+    language_itertools,
+    language_lists,
+    language_mappings,
     language_objects,
     language_patterns,
     language_programs,
     language_records,
+    language_stdlib,
+    language_text,
 )
 from tests.semantics.guard_table import outcome
 from tests.semantics.language_table import PROGRAMS, Program
@@ -35,14 +44,9 @@ from tests.semantics.language_table import PROGRAMS, Program
 #: They fill the table.
 TABLES = (
     *(language_classes, language_containers, language_corners, language_exceptions, language_functions),
-    *(
-        language_generators,
-        language_iteration,
-        language_objects,
-        language_patterns,
-        language_programs,
-        language_records,
-    ),
+    *(language_generators, language_iteration, language_objects, language_patterns, language_programs),
+    *(language_records, language_lists, language_mappings, language_builtins, language_itertools),
+    *(language_text, language_stdlib, language_effects),
 )
 #: The variants that are called in turn; None: the arguments of the call before, as it left them.
 CALLS = (0, None, 1, None, 2, 0)
@@ -64,11 +68,14 @@ class Side:
             self.arguments = self.program.variant(variant)
         self.program.write_state(self.state)
         torch.manual_seed(0)
+        random.seed(0)
+        numpy.random.seed(0)
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             result = outcome(self.fn, *self.arguments)
         self.state = self.program.read_state()
-        return snapshot((_shown(result), self.arguments, self.state, printed.getvalue()))
+        by_chance = (torch.rand(()), random.random(), float(numpy.random.rand()))
+        return snapshot((_shown(result), self.arguments, self.state, printed.getvalue(), by_chance))
 
 
 def _shown(result: Any) -> Any:
