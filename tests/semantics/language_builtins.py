@@ -427,15 +427,6 @@ def identities_of_tensors(x: Tensor, y: Tensor) -> Any:
     return id(x) == id(y), id(x) == id([x][0]), x + 1
 
 
-@program(
-    arguments=lambda: (*tensors(), [1]), in_all=4, reason="the id of a tensor of shape (3, 4) is asked for"
-)
-def identities_as_keys(x: Tensor, y: Tensor, values: list[int]) -> Any:
-    seen = {id(t) for t in (x, y, x)}
-    memo = {id(values): "v"}
-    return len(seen), memo[id(values)], id(y) in seen, x + 1
-
-
 @program
 def directories(x: Tensor, y: Tensor) -> Any:
     return (
