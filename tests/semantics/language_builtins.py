@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tests.semantics.language_lists import failures
-from tests.semantics.language_table import program, tensors
+from tests.semantics.language_table import program
 
 
 class Meters:
