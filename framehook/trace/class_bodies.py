@@ -189,6 +189,8 @@ def _type(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         raise AssertionError
     namespace.guard_keys(tr)
     members = {str(key): value for key, (_, value) in namespace.items.items()}
+    if "__classcell__" in members:
+        _break(tr, "its namespace holds the cell of another class")
     module = tr.frame.globals.load(tr, "__name__")
     members.setdefault("__module__", module)
     return make_class(tr, _metaclass(tr, parts), name.value, parts, members)

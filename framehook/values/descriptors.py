@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -74,6 +75,8 @@ def part_of(tr: Tracer, raw: Any, value: Value, name: str) -> Value | None:
     fn = getattr(raw, name)
     if fn is None:
         return None
+    if value.source is None and value.python_type() is types.FunctionType:
+        return value  # `__new__` of a class of the frame: it becomes a static method of its own accord
     assert value.source is not None
     # A cached property is an object of Python.
     place = (

@@ -823,6 +823,9 @@ class ExceptionValue(ObjectValue):
             value.guard_length(tr)
             self.args = list(value.items)
         elif name == "__cause__":
+            value = value.realize(tr)
+            if not _is_none(value) and not issubclass(value.python_type(), BaseException):
+                tr.graph_break("exception", f"the cause of an exception is set to {value.describe()}")
             self.cause = value
             self.suppress_context = True
         elif name == "__context__":

@@ -484,7 +484,7 @@ def _list_remove(tr: Tracer, self: ListValue, args: Sequence[Value], kwargs: dic
     for position, item in enumerate(self.items):
         if tr.equals(item, args[0]):
             self.touch(tr)
-            del self.items[position]
+            del self.items[position : position + 1]  # a comparison may have made it shorter
             return ConstantValue(None)
     tr.throw(ValueError, "list.remove(x): x not in list")
 
@@ -508,6 +508,8 @@ def _index(tr: Tracer, self: SequenceValue, args: Sequence[Value], kwargs: dict[
     if None in bounds:
         self.bad_index(tr, args[1])
     for position in range(*slice(*[*bounds, None, None][:2]).indices(len(self.items))):
+        if position >= len(self.items):
+            break  # a comparison has made it shorter
         if tr.equals(self.items[position], args[0]):
             return ConstantValue(position)
     if isinstance(self, ListValue) and isinstance(args[0].realize(tr), ConstantValue):

@@ -168,6 +168,38 @@ def list_equality_while_it_changes():
 
 
 @program
+def list_index_while_it_changes():
+    class Clearing:
+        def __eq__(self, other):
+            del items[:]
+            return False
+
+    items = [Clearing(), 1, 2]
+    return items.index(7)
+
+
+@program
+def list_remove_while_it_changes():
+    class Clearing:
+        def __eq__(self, other):
+            del items[:]
+            return True
+
+    items = [Clearing(), 1, 2]
+    items.remove(7)
+    return items
+
+
+@program
+def bad_cause():
+    error = ValueError(1)
+    try:
+        error.__cause__ = 1
+    except TypeError as refused:
+        return str(refused), error.__cause__, error.__suppress_context__
+
+
+@program
 def reversed_sees_changes():
     items = [1, 2, 3]
     backwards = reversed(items)
