@@ -20,13 +20,12 @@ from framehook.values.base import (
     fold,
     to_constant,
 )
-from framehook.values.iterators import IteratorValue
 from framehook.values.mappings import DictView, hash_key
 from framehook.values.objects import (
     ExceptionValue,
     ObjectValue,
 )
-from framehook.values.sequences import BuiltinContainer, TupleValue
+from framehook.values.sequences import BuiltinContainer, IteratorValue, TupleValue
 from framehook.values.sets import has_known_hash
 from framehook.values.tensor import TensorValue
 from framehook.values.wording import type_name
