@@ -2,7 +2,7 @@
 # make test    set everything up and run the tests
 # make test-torch TORCH=2.14.1    the tests with another torch, in a copy of the tree
 # make bench   the benchmarks, side by side with torch.compile
-# make zoo     the table of models
+# make zoo     the table of models, docs/models.md (long; ZOO="--keep FILE" keeps what is measured)
 # make graphs  graphs and operations of many small programs, beside those of torch.compile
 # make lint    style, formatting, types and the order of imports
 # make transparency    CPython's own tests with every frame captured, and without
@@ -71,7 +71,7 @@ bench: $(STAMPS)/build
 	$(PY) -m pytest benchmarks $(BENCH)
 
 zoo: $(STAMPS)/build
-	$(PY) -m benchmarks.zoo
+	$(PY) -m benchmarks.model_zoo --write docs/models.md $(ZOO)
 
 graphs: $(STAMPS)/build
 	$(PY) -m benchmarks.graph_counts

@@ -242,6 +242,8 @@ class _Lowering:
             constant = (self.weak(constant.cls, index), *constant[1:])
         elif check is Check.KEYS:
             constant = tuple(self.weak(k, index) if isinstance(k, WeakIdentity) else k for k in constant)
+        elif check in _KEY_CHECKS and isinstance(constant, WeakIdentity):
+            constant = self.weak(constant, index)
         if check in _KEY_CHECKS:
             node.is_dict = True
         node.checks.append((index, check, constant))

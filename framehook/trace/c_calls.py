@@ -184,7 +184,21 @@ def check_ordered(tr: Any, owner: ObjectValue, name: str) -> None:
 
 #: Methods that ask nothing else of the object.
 _DIRECT = frozenset(
-    {"__setitem__", "__getitem__", "__delitem__", "__contains__", "__len__", "__iter__", "__reversed__"}
+    {
+        "__setitem__",
+        "__getitem__",
+        "__delitem__",
+        "__contains__",
+        "__len__",
+        "__iter__",
+        "__reversed__",
+        "clear",
+        "get",
+        "items",
+        "keys",
+        "move_to_end",
+        "values",
+    }
 )
 
 
@@ -223,7 +237,8 @@ def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwarg
             # A member of an enum of strings or numbers is a constant.
             return fold_plain(tr, getattr(owner.obj, name), args, kwargs)
         if owner.base is not None and name in getattr(owner.base, "methods", {}):
-            check_ordered(tr, owner, name)
+            if args or kwargs or name != "__init__":
+                check_ordered(tr, owner, name)
             return owner.base.call_method(tr, name, args, kwargs)
         if isinstance(owner.base, ConstantValue) and hasattr(owner.base.value, name):
             plain = [_content(arg) for arg in args]

@@ -16,7 +16,7 @@ from framehook.values.functions import BoundMethodValue, FunctionValue, NestedFu
 from framehook.values.identity import IdentityNumber
 from framehook.values.mappings import DictValue, hash_key
 from framehook.values.objects import MISSING, InstanceDictValue, ObjectValue, has_instance_dict
-from framehook.values.sequences import ListValue, TupleValue
+from framehook.values.sequences import BuiltinMethod, ListValue, TupleValue
 from framehook.values.sets import SetValue, make_set
 
 #: Values whose objects are their own deep copy.
@@ -90,9 +90,8 @@ def _shallow_object(tr: Any, value: ObjectValue) -> Value:
         return tr.call(tr.constant_object(value.cls), [plain], {})
     _check_plain(tr, value, "copy.copy()")
     made = ObjectValue(value.cls, None)
-    for key, item in list(InstanceDictValue(value).snapshot(tr).items.values()):
-        assert isinstance(key, ConstantValue)
-        made.store(tr, key.value, item)
+    rows = list(InstanceDictValue(value).snapshot(tr).items.values())
+    _fill(tr, made, rows, "copy.copy()")
     return made
 
 
@@ -116,10 +115,34 @@ def _check_plain(tr: Any, value: ObjectValue, what: str) -> None:
     for name in _HOOKS:
         if tr.class_attr(cls, name) not in (MISSING, getattr(object, name, MISSING)):
             tr.graph_break("call", f"{what} of {value.describe()}, which has {name}")
-    if tr.class_attr(cls, "__getattribute__") is not object.__getattribute__:
-        tr.graph_break("call", f"{what} of {value.describe()}, which has __getattribute__")
+    _ask(tr, value, what, ("__reduce_ex__", "__reduce__", "__getstate__"))
     if tr.class_attr(cls, "__new__") is not object.__new__:
         tr.graph_break("call", f"{what} of {value.describe()}, which has __new__")
+
+
+def _ask(tr: Any, value: ObjectValue, what: str, names: Sequence[str]) -> None:
+    """Ask a `__getattribute__` of the program for hooks, as `copy` does; break where it answers with one of its own."""
+    own = tr.class_attr(value.cls, "__getattribute__")
+    if own is object.__getattribute__:
+        return
+    for name in names:
+        found = RULES[id(getattr)](tr, [value, ConstantValue(name), ConstantValue(None)], {}).realize(tr)
+        if name == "__setstate__":
+            is_plain = isinstance(found, ConstantValue) and found.value is None
+        else:
+            is_plain = isinstance(found, (BuiltinMethod, InstanceDictValue)) and found.owner is value
+        if not is_plain or (isinstance(found, BuiltinMethod) and found.name != name):
+            tr.graph_break("call", f"{what} of {value.describe()}, whose __getattribute__ answers for {name}")
+
+
+def _fill(tr: Any, made: ObjectValue, rows: Sequence[tuple[Value, Value]], what: str) -> None:
+    """Write the state of a copy."""
+    if not rows:
+        return
+    _ask(tr, made, what, ("__setstate__", "__dict__"))
+    for key, item in rows:
+        assert isinstance(key, ConstantValue)
+        made.store(tr, key.value, item)
 
 
 class _Copying:
@@ -211,9 +234,8 @@ class _Copying:
         _check_plain(tr, value, "copy.deepcopy()")
         made = ObjectValue(cls, None)
         self.memo[id(value)] = (value, made)
-        for key, item in list(InstanceDictValue(value).snapshot(tr).items.values()):
-            assert isinstance(key, ConstantValue)
-            made.store(tr, key.value, self.copy(item))
+        rows = list(InstanceDictValue(value).snapshot(tr).items.values())
+        _fill(tr, made, [(key, self.copy(item)) for key, item in rows], "copy.deepcopy()")
         return made
 
 

@@ -19,7 +19,7 @@ from framehook.values.base import CONSTANT_TYPES, ConstantValue, LazyValue, Trac
 from framehook.values.classes import CallableValue, ClassValue, ModuleObjectValue, module_name
 from framehook.values.deques import DequeValue
 from framehook.values.functions import BoundMethodValue, CellValue, FunctionValue, is_persistent
-from framehook.values.mappings import DictValue, ObjectKey, hash_key
+from framehook.values.mappings import DictValue, ObjectKey, hash_key, is_hashed_by_identity
 from framehook.values.objects import ObjectValue
 from framehook.values.proxies import MappingProxyValue
 from framehook.values.sequences import ListValue, SliceValue, TupleValue
@@ -184,8 +184,12 @@ def _dict_of(tr: Any, obj: dict[Any, Any], source: Source, cls: type) -> DictVal
         if is_constant(key):
             items[key] = (ConstantValue(key), tr.lazy(dict.__getitem__(obj, key), source.item(key)))
         else:
-            # Reached only by whoever looks at all keys, and that breaks.
-            items[ObjectKey(("object", id(key)))] = (ConstantValue(None), ConstantValue(None))
+            # The key itself is reached only by whoever looks at all keys, and that breaks; so does whoever
+            # looks for an object among keys that are compared by code of their own.
+            found: Value = ConstantValue(None)
+            if is_hashed_by_identity(key):
+                found = tr.lazy(dict.__getitem__(obj, key), source.item(WeakIdentity(key)))
+            items[ObjectKey(("object", id(key)))] = (ConstantValue(None), found)
     value = DictValue(items, source, cls=cls)
     value.original_keys = keys
     if cls is collections.defaultdict:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from framehook.guards.guard import Check
+from framehook.source import ObjectSource
 from framehook.values.base import ConstantValue, Tracer, Value, is_constant, to_constant
 from framehook.values.descriptors import part_of
 from framehook.values.functions import BoundMethodValue
@@ -72,6 +73,8 @@ class CallableValue(Value):
             return ConstantValue(found)
         if callable(found) and isinstance(found, (types.BuiltinMethodType, types.MethodWrapperType)):
             return CallableValue(found)
+        if isinstance(self.fn, types.UnionType) and name == "__args__":
+            return tr.wrap(found, ObjectSource(found, self.source))
         tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
 
 

@@ -6,7 +6,7 @@ import collections
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from framehook.guards.guard import Check
+from framehook.guards.guard import Check, WeakIdentity
 from framehook.values.base import (
     ConstantValue,
     LazyValue,
@@ -38,6 +38,15 @@ class ObjectKey(tuple[Any, ...]):
 
     def __eq__(self, other: object) -> bool:
         return type(other) is ObjectKey and tuple.__eq__(self, other)
+
+
+def is_hashed_by_identity(obj: object) -> bool:
+    """Whether an object equals no other, whatever that is."""
+    if isinstance(obj, type):
+        meta: Any = type(obj)
+        return meta.__hash__ is type.__hash__ and meta.__eq__ is type.__eq__
+    cls: Any = type(obj)
+    return cls.__hash__ is object.__hash__ and cls.__eq__ is object.__eq__
 
 
 def hash_key(tr: Tracer, value: Value) -> Hashable:
@@ -134,6 +143,8 @@ class DictValue(BuiltinContainer):
     def lookup(self, tr: Tracer, key: Value) -> Value | None:
         """Return the value under `key`, or None; either answer is guarded."""
         known = hash_key(tr, key)
+        if type(known) is ObjectKey and not self.keys_guarded and not self.changed:
+            return self._lookup_object(tr, key.realize(tr), known)
         found = self.items.get(known)
         if found is not None:
             value = found[1]
@@ -149,6 +160,19 @@ class DictValue(BuiltinContainer):
             else:
                 self.guard_keys(tr)
         return None
+
+    def _lookup_object(self, tr: Tracer, key: Value, known: ObjectKey) -> Value | None:
+        """The same in a dict from outside, for a class or a function, whose identity is guarded."""
+        assert self.original_keys is not None and self.source is not None
+        obj = getattr(key, "fn", None)
+        if obj is None or not all(
+            is_constant(each) or is_hashed_by_identity(each) for each in self.original_keys
+        ):
+            self.guard_keys(tr)
+            return None
+        found = self.items.get(known)
+        tr.guard(self.source, Check.NO_KEY if found is None else Check.HAS_KEY, WeakIdentity(obj))
+        return None if found is None else found[1]
 
     def touch(self, tr: Tracer) -> None:
         """The dict is about to change."""

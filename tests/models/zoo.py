@@ -29,7 +29,7 @@ class ZooModel:
     inference: Callable[[], dict[str, Any]]
     training: Callable[[], dict[str, Any]]
     layers: int
-    peer_operations: tuple[int, int]
+    peer_operations: tuple[int, int] = (0, 0)
     unread_by_step: int = 0
 
     def build(self, **sizes: int) -> nn.Module:
@@ -312,8 +312,28 @@ def fields(output: Any) -> dict[str, Any]:
 
 
 def loss_of(output: Any) -> Tensor:
-    """The loss in what a model returns: its item `loss`, or the second element of a tuple."""
-    return output[1] if isinstance(output, tuple) else output["loss"]
+    """The loss in what a model returns, or for a model without one the mean square of all that it computes.
+
+    A loss is the item `loss`, or the second element of a tuple.
+    """
+    if (
+        isinstance(output, tuple)
+        and len(output) > 1
+        and isinstance(output[1], Tensor)
+        and output[1].dim() == 0
+    ):
+        return output[1]
+    computed = fields(output)
+    if isinstance(computed.get("loss"), Tensor):
+        return computed["loss"]
+    return sum(
+        (
+            item.square().mean()
+            for item in computed.values()
+            if isinstance(item, Tensor) and item.requires_grad
+        ),
+        torch.zeros(()),
+    )
 
 
 def by_name(name: str) -> ZooModel:
