@@ -1,6 +1,7 @@
 # make demo    set everything up and run the main job (trains a small GPT, eager and compiled)
 # make test    set everything up and run the tests
 # make test-torch TORCH=2.14.1    the tests with another torch, in a copy of the tree
+# make fuzz SECONDS=3600    random programs, eager and compiled, for that long; prints shrunken failures
 # make bench   the benchmarks, side by side with torch.compile
 # make zoo     the table of models, docs/models.md (long; ZOO="--keep FILE" keeps what is measured)
 # make graphs  graphs and operations of many small programs, beside those of torch.compile
@@ -21,7 +22,7 @@ export MAX_JOBS ?= 2
 NATIVE  := setup.py pyproject.toml $(wildcard csrc/*.cpp csrc/*.h)
 CXXFILES = $(wildcard csrc/*.cpp csrc/*.h)
 
-.PHONY: all help venv build rebuild test test-torch test-cuda transparency demo serve bench zoo graphs lint format types imports clean
+.PHONY: all help venv build rebuild test test-torch test-cuda fuzz transparency demo serve bench zoo graphs lint format types imports clean
 all: build
 
 help:
@@ -60,6 +61,10 @@ test-cuda: $(STAMPS)/build
 
 transparency: $(STAMPS)/build
 	$(PY) -m tests.transparency $(MODULES)
+
+SECONDS ?= 600
+fuzz: $(STAMPS)/build
+	$(PY) -m tests.semantics.generator --seconds $(SECONDS)
 
 demo: $(STAMPS)/build
 	$(PY) examples/train_gpt.py

@@ -21,7 +21,14 @@ from framehook import torch_compat
 from framehook.errors import CannotCopyError
 from framehook.verification.differences import Difference, Tolerance, compare
 from framehook.verification.places import ABSENT, Variable, variables_of
-from framehook.verification.snapshots import Snapshots, is_foreign_file, snapshot, without_addresses
+from framehook.verification.snapshots import (
+    Leaf,
+    Node,
+    Snapshots,
+    is_foreign_file,
+    snapshot,
+    without_addresses,
+)
 
 #: The parts of an outcome, in the order in which differences are told.
 PARTS = (
@@ -179,7 +186,7 @@ def run(side: Side, args: tuple[Any, ...], kwargs: Mapping[str, Any], has_backwa
         "stdout": snapshot(without_addresses(output.getvalue())),
         "stderr": snapshot(without_addresses(errors.getvalue())),
         "warnings": snapshot([_as_text(each) for each in warned if _is_the_users(each)]),
-        "random": snapshot(random_state),
+        "random": _random_snapshot(random_state),
         "state": snapshot(state),
     }
     return Outcome(value, parts)
@@ -269,6 +276,20 @@ def random_state_kept() -> Iterator[None]:
         yield
     finally:
         _set_random_state(state)
+
+
+def _random_snapshot(state: Mapping[str, Any]) -> Any:
+    """A hash of each generator's state: nobody would read where in it two states differ."""
+    found: dict[str, object] = {
+        "torch": state["torch"].numpy().tobytes(),
+        "random": state["random"],
+        "cuda": tuple(each.numpy().tobytes() for each in state.get("cuda", ())),
+    }
+    if "numpy" in state:
+        kind, keys, *rest = state["numpy"]
+        found["numpy"] = (kind, keys.tobytes(), *rest)
+    parts = ((f" of {name}", Leaf("state", f"{hash(each):x}")) for name, each in found.items())
+    return Node("random", "", tuple(parts))
 
 
 def _set_random_state(state: Mapping[str, Any]) -> None:

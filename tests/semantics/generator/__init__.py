@@ -1,0 +1,1 @@
+"""Random programs: source text drawn by hypothesis, run eager and compiled, and compared."""
