@@ -84,7 +84,11 @@ def tensor(d: Draw, depth: int = 2) -> str:
 def number(d: Draw, depth: int = 2) -> str:
     """A small integer."""
     name = d.name("int")
-    form = d.number(0, 15) if depth > 0 else d.number(0, 2)
+    if d.has_breaks and d.chance(4):
+        return d.choice(
+            (f"int({tensor(d, 0)}.sum().item())", "random.randint(0, 3)", f"int({tensor(d, 0)}.max())")
+        )
+    form = d.number(0, 16) if depth > 0 else d.number(0, 2)
     if form == 0 or (form <= 3 and name is None):
         return str(d.number(0, 4))
     if form <= 3:
@@ -113,6 +117,9 @@ def number(d: Draw, depth: int = 2) -> str:
     if form == 14:
         found = d.name("deque") or d.name("ints")
         return f"sum(each + 1 for each in {found} if each != {number(d, 0)})" if found else "5"
+    if form == 15:
+        found = d.name("ints")
+        return f"len([a for a in itertools.chain({found}, (1, 2)) if a > 1])" if found else "1"
     return f"int({boolean(d)})"
 
 

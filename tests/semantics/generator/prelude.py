@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
+import random
+import warnings
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -218,6 +222,6 @@ _SHARED = {
     each.__name__.rpartition(".")[2]: each
     for each in (
         Box, Crate, OrderedDict, Other, Pair, Problem, Slotted, chained, contextlib, counting, defaultdict, deque, echo,
-        framehook, mixed, noting, outside, torch, twice,
+        framehook, functools, itertools, mixed, noting, outside, random, torch, twice, warnings,
     )
 }  # fmt: skip

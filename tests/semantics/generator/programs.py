@@ -32,6 +32,9 @@ def programs(draw: Callable[[Any], Any], has_breaks: bool | None = None) -> Prog
     d = Draw(draw, draw(st.booleans()) if has_breaks is None else has_breaks)
     for _ in range(d.number(0, 2)):
         _helper(d)
+    has_class = d.chance(40)
+    if has_class:
+        _class(d)
     d.line("def main(x, y, n, items, table, box):")
     d.indent = 1
     scope = d.scope = Scope()
@@ -43,9 +46,18 @@ def programs(draw: Callable[[Any], Any], has_breaks: bool | None = None) -> Prog
         ("int", "n"), ("tensors", "items"), ("table", "table"), ("box", "box"), ("tensor", "y"), ("tensor", "x"),
     ):  # fmt: skip
         scope.add(kind, name)
-    d.budget = 14
+    if has_class:
+        d.line(f"own = Own(y, n, {d.choice(('[1, 2]', 'box.items'))})")
+        scope.add("box", "own")
+    d.budget = 18
     statements(d, 3, 10)
-    names = [name for names in scope.variables.values() for name in names if not name.startswith("f")]
+    names = [
+        name
+        for kind, names in scope.variables.items()
+        for name in names
+        if kind not in ("function", "iterator")
+    ]
+    names += [d.choice((name, f"[*zip({name}, range(3))]")) for name in scope.variables["iterator"]]
     called = [f"{name}({tensor(d, 0)})" for name in scope.variables["function"][:1]]
     d.line(f"return {', '.join([*names, *called])}")
     return Program("\n".join(d.lines) + "\n", d.has_breaks)
@@ -64,6 +76,35 @@ def _helper(d: Draw) -> None:
     d.line(f"return {tensor(d, 1)} * {number(d, 0)}")
     d.indent = 0
     d.helpers.append(name)
+
+
+def _class(d: Draw) -> None:
+    """A class of the program's own, whose methods have bodies like other functions."""
+    d.line(f"class Own({d.choice(('Box', 'Crate'))}):")
+    methods = ("__call__(self, x)", "__add__(self, x)", "grow(self, by=1)", "total(self)", "__len__(self)",
+               "__bool__(self)", "__contains__(self, item)", "__exit__(self, kind, error, trace)",
+               "__iter__(self)", "__getitem__(self, index)")  # fmt: skip
+    for method in dict.fromkeys(d.choice(methods) for _ in range(d.number(1, 3))):
+        d.indent = 1
+        if method.startswith("total"):
+            d.line("@property")
+        d.line(f"def {method}:")
+        d.indent = 2
+        d.scope = Scope()
+        d.scope.is_nested = True
+        for kind, name in (("ints", "self.items"), ("int", "self.count"), ("tensor", "self.value")):
+            d.scope.add(kind, name)
+        if "(self, x)" in method:
+            d.scope.add("tensor", "x")
+        d.budget = 3
+        statements(d, 1, 2)
+        returns = {
+            "grow": "self", "__len__": f"len(self.items) + {d.number(0, 2)}", "__bool__": "self.count > 1",
+            "__contains__": "item == 2", "__exit__": f"{d.choice((True, False))}", "__iter__": "iter([self.count, 1])",
+            "__add__": f"type(self)({tensor(d, 1)}, self.count)",
+        }  # fmt: skip
+        d.line(f"return {returns.get(method.partition('(')[0]) or tensor(d, 1)}")
+    d.indent = 0
 
 
 def arguments(variant: int) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 T = TypeVar("T")
 
 #: Kinds of variables; the programs keep to them, so that most of what they do is well-formed.
-KINDS = ("tensor", "int", "str", "tensors", "ints", "table", "set", "deque", "box", "function")
+KINDS = ("tensor", "int", "str", "tensors", "ints", "table", "set", "deque", "box", "function", "iterator")
 
 
 class Scope:

@@ -69,6 +69,18 @@ def assign_container(d: Draw) -> None:
             ("table", f"OrderedDict(b={y}, a={x})"),
             ("tensors", f"[*chained([{x}], ({y},))]"),
             ("box", f"Box.of({x})"),
+            ("table", f"defaultdict(lambda: {y}, a={x})"),
+            ("table", f"{{key: value * 2 for key, value in {d.name('table') or '{}'}.items()}}"),
+            (
+                "ints",
+                f"[a + b for a, b in zip({d.name('ints') or '(1, 2)'}, range(5)) if a != {number(d, 0)}]",
+            ),
+            (
+                "tensors",
+                f"[a if len({d.name('ints') or '()'}) > 1 else a + i for i, a in enumerate([{y}, x])]",
+            ),
+            ("tensors", f"[*map(lambda a: a * {number(d, 0)}, ({x}, {y}))]"),
+            ("box", f"Box({x}, {i}, {d.name('ints') or '[1]'})"),
         )
     )
     _bind(d, kind, value)
@@ -208,6 +220,36 @@ def swap(d: Draw) -> None:
         assign_int(d)
 
 
+def delete(d: Draw) -> None:
+    kind = d.choice(("tensor", "ints", "table"))
+    names = [name for name in d.scope.variables[kind] if len(name) > 1 and name[1].isdigit()]
+    if not names or d.depth or d.loops:
+        return assign_tensor(d)
+    name = d.choice(names)
+    d.line(f"del {name}")
+    d.scope.variables[kind].remove(name)
+
+
+def advance(d: Draw) -> None:
+    """Make an iterator, or take something from one."""
+    name = d.name("iterator")
+    if name is None or d.chance(40):
+        x, ints, tensors_ = d.name("tensor") or "x", d.name("ints") or "[1, 2]", d.name("tensors") or "[x]"
+        forms = (
+            f"iter({ints})", f"(each + {x} for each in {ints})", f"enumerate({tensors_})", f"zip({tensors_}, {ints})",
+            f"map(lambda a: a * 2, {tensors_})", f"reversed({ints})", f"chained({tensors_}, {ints})",
+            f"counting(3, {x})", f"iter({d.name('table') or '{}'}.items())", f"filter(None, {ints})",
+            f"itertools.chain({ints}, [{x}])", f"itertools.islice({tensors_}, 2)", f"iter({d.name('box') or ints})",
+            f"itertools.count({number(d, 0)})", f"itertools.cycle([{x}, 1])",
+        )  # fmt: skip
+        return _bind(d, "iterator", d.choice(forms))
+    forms = (f"LOG.append(next({name}, 'end'))", f"LOG.extend(itertools.islice({name}, 2))",
+             f"for each in {name}: LOG.append(each); break", f"a, *b = itertools.islice({name}, 3)",
+             f"LOG.append(2 in itertools.islice({name}, 1))" if not d.has_breaks else f"next({name})",
+             f"LOG.append([*zip({name}, 'ab')])")  # fmt: skip
+    d.line(d.choice(forms))
+
+
 def lambda_(d: Draw) -> None:
     name = d.fresh("f")
     d.line(f"{name} = lambda a, b={number(d, 0)}: a * b + {tensor(d, 0)}")
@@ -246,13 +288,17 @@ def leave(d: Draw) -> None:
 def interrupt(d: Draw) -> None:
     if not d.has_breaks:
         return assign_tensor(d)
-    form = d.choice(("break", "print", "item", "outside", "text"))
+    form = d.choice(("break", "print", "item", "outside", "text", "warn", "random"))
     if form == "break":
         d.line("framehook.graph_break()")
     elif form == "print":
         d.line(f"print({text(d)}, {number(d, 1)})")
     elif form == "item":
         _bind(d, "int", f"int({tensor(d, 1)}.sum().item()) % 5")
+    elif form == "warn":
+        d.line(f"warnings.warn({text(d)}, stacklevel={d.number(1, 2)})")
+    elif form == "random":
+        _bind(d, "tensor", f"{tensor(d, 1)} * random.random()")
     elif form == "outside":
         _bind(d, "tensor", f"outside({tensor(d, 1)})")
     else:
@@ -367,7 +413,11 @@ def try_(d: Draw) -> None:
             error = d.fresh("e")
             with d.block(f"except {d.choice(kinds)} as {error}:"):
                 if d.chance(30):
-                    d.line(f"LOG.append(type({error}).__name__)")
+                    d.line(
+                        f"LOG.append({d.choice(('type({}).__name__', 'str({})', '{}', '{}.__context__'))})".format(
+                            error
+                        )
+                    )
                 statements(d, 1, 2)
                 if d.chance(15):
                     d.line(
@@ -403,21 +453,76 @@ def function(d: Draw) -> None:
     if d.chance(15):
         d.line("@twice")
     written = {kind: d.own(kind) for kind in ("tensor", "int") if d.chance(40)}
+    is_generator = d.chance(25)
     loops, d.loops = d.loops, 0
     d.line(f"def {name}({parameter}, *more, scale={number(d, 0)}):")
     outer, d.scope = d.scope, Scope(d.scope)
     d.indent += 1
     d.depth += 1
     for kind, variable in written.items():
-        if variable:
+        if variable and variable.isidentifier():
             d.line(f"{'global' if variable == 'COUNT' else 'nonlocal'} {variable}")
             d.scope.add(kind, variable)
     d.scope.add("tensor", parameter)
-    statements(d, 1, 4)
-    d.line(f"return {tensor(d, 1)} * scale")
+    if is_generator:
+        _yields(d)
+    else:
+        statements(d, 1, 4)
+        d.line(f"return {tensor(d, 1)} * scale")
     d.indent -= 1
     d.depth -= 1
     d.scope, d.loops = outer, loops
+    if is_generator:
+        iterator = d.fresh("q")
+        d.line(f"{iterator} = {name}({tensor(d, 1)})")
+        d.scope.add("iterator", iterator)
+    else:
+        d.scope.add("function", name)
+
+
+def _yields(d: Draw) -> None:
+    statements(d, 0, 1)
+    kind = d.number(0, 3)
+    if kind == 0:
+        d.line(f"yield {tensor(d, 1)}")
+        statements(d, 1, 2)
+        d.line(f"yield {number(d, 1)}")
+    elif kind == 1:
+        with d.block(f"for each in {d.name('ints') or 'range(3)'}:"):
+            d.loops += 1
+            statements(d, 0, 2)
+            d.line(f"yield each, {tensor(d, 1)}")
+            d.loops -= 1
+    elif kind == 2:
+        with d.block("try:"):
+            d.line(f"yield {tensor(d, 1)}")
+            statements(d, 1, 2)
+            d.line(f"yield {tensor(d, 0)}")
+        with d.block(d.choice(("finally:", "except Problem:"))):
+            statements(d, 1, 2)
+    else:
+        got = d.fresh("t")
+        d.line(f"{got} = (yield {tensor(d, 1)}) or {tensor(d, 0)}")
+        d.scope.add("tensor", got)
+        d.line(f"yield from counting(2, {got})")
+
+
+def recursion(d: Draw) -> None:
+    if d.scope.is_nested or d.loops:
+        return lambda_(d)
+    name = d.fresh("f")
+    d.line(f"def {name}(a, k={d.number(0, 3)}):")
+    outer, d.scope = d.scope, Scope(d.scope)
+    d.indent += 1
+    d.depth += 1
+    d.scope.add("tensor", "a")
+    d.scope.add("int", "k")
+    d.line("if k <= 0 or k > 4: return a")
+    statements(d, 0, 2)
+    d.line(f"return {name}({tensor(d, 1)}, min(k, 4) - 1) + {tensor(d, 0)}")
+    d.indent -= 1
+    d.depth -= 1
+    d.scope = outer
     d.scope.add("function", name)
 
 
@@ -479,7 +584,7 @@ def match_(d: Draw) -> None:
 _SIMPLE: tuple[Callable[[Draw], None], ...] = (
     assign_tensor, assign_tensor, assign_int, assign_str, assign_container, alias, copied, augment, in_place,
     change_list, change_list, change_table, change_set, change_object, change_object, unpack, swap, lambda_,
-    global_state, check, throw, leave, interrupt, interrupt, generator,
+    global_state, check, throw, leave, interrupt, interrupt, generator, advance, advance, delete,
 )  # fmt: skip
 _ALL = (
     *_SIMPLE,
