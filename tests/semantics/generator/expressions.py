@@ -24,6 +24,10 @@ def tensor(d: Draw, depth: int = 2) -> str:
     name = d.name("tensor") or "torch.ones(3)"
     if depth <= 0:
         return name
+    if d.has_breaks and d.chance(6):
+        forms = ("outside({x})", "pausing({x})", "(print({i}), {x})[1]", "[*map(pausing, ({x}, {x}))][1]",
+                 "max(({x}, {x}), key=weight)", "Pausing({x}).value", "next(pauses({x}))", "sum(pauses({x}), {x})")  # fmt: skip
+        return d.choice(forms).format(x=tensor(d, depth - 1), i=number(d, 0))
     form = d.number(0, 23)
     if form <= 1:
         return name

@@ -213,6 +213,48 @@ def outside(x: Tensor) -> Tensor:
     return x * 3 - 1
 
 
+def pausing(x: Tensor) -> Tensor:
+    """A break between operations."""
+    y = x + 1
+    framehook.graph_break()
+    return y * x
+
+
+def pauses(x: Tensor) -> Iterator[Tensor]:
+    """A generator with a break between its values."""
+    yield x * 2
+    framehook.graph_break()
+    yield x + 1
+
+
+def weight(x: Tensor) -> float:
+    """A key for sorting that looks at data."""
+    return (x * 2).sum().item()
+
+
+class Pausing:
+    """An object whose methods break, and a context manager."""
+
+    def __init__(self, x: Tensor) -> None:
+        self.x = x * 2
+        framehook.graph_break()
+        self.y = x + 1
+
+    @property
+    def value(self) -> Tensor:
+        y = self.y * 2
+        framehook.graph_break()
+        return y + self.x
+
+    def __enter__(self) -> Pausing:
+        self.x = pausing(self.x)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> bool:
+        self.y = pausing(self.y)
+        return kind is not None and issubclass(kind, LookupError)
+
+
 def names() -> dict[str, Any]:
     """New globals for one program."""
     return {**_SHARED, "LOG": [], "COUNT": 0, "__name__": "generated"}
@@ -222,6 +264,6 @@ _SHARED = {
     each.__name__.rpartition(".")[2]: each
     for each in (
         Box, Crate, OrderedDict, Other, Pair, Problem, Slotted, chained, contextlib, counting, defaultdict, deque, echo,
-        framehook, functools, itertools, mixed, noting, outside, random, torch, twice, warnings,
+        framehook, functools, itertools, mixed, noting, outside, pauses, pausing, Pausing, random, torch, twice, warnings, weight,
     )
 }  # fmt: skip

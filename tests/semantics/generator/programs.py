@@ -58,7 +58,7 @@ def programs(draw: Callable[[Any], Any], has_breaks: bool | None = None) -> Prog
         if kind not in ("function", "iterator")
     ]
     names += [d.choice((name, f"[*zip({name}, range(3))]")) for name in scope.variables["iterator"]]
-    called = [f"{name}({tensor(d, 0)})" for name in scope.variables["function"][:1]]
+    called = [f"{name}({tensor(d, 0)})" for name in scope.variables["function"]]
     d.line(f"return {', '.join([*names, *called])}")
     return Program("\n".join(d.lines) + "\n", d.has_breaks)
 

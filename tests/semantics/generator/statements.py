@@ -22,6 +22,8 @@ def statements(d: Draw, low: int, high: int) -> None:
 
 
 def _statement(d: Draw) -> None:
+    if d.has_breaks and d.chance(12):
+        return interrupt(d)
     d.choice(_SIMPLE if d.depth >= _MAX_DEPTH or d.budget <= 1 else _ALL)(d)
 
 
@@ -438,6 +440,9 @@ def with_(d: Draw) -> None:
              "contextlib.nullcontext()"]  # fmt: skip
     if box:
         forms += [f"{box}", f"{box} as {d.fresh('b')}, torch.no_grad()"]
+    if d.has_breaks:
+        pausing = d.fresh("p")
+        forms += [f"Pausing({tensor(d, 0)})", f"Pausing({tensor(d, 0)}) as {pausing}, torch.no_grad()"]
     with d.block(f"with {d.choice(forms)}:"):
         statements(d, 1, 3)
         if d.chance(25):
