@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import dataclasses
 import functools
 import itertools
 import random
 import warnings
-from collections import OrderedDict, defaultdict, deque
+import weakref
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -144,6 +147,16 @@ class Pair:
     rest: list[Any] = field(default_factory=list)
 
 
+class Described:
+    """A data descriptor."""
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        return owner.__dict__.get("hidden", 1)
+
+    def __set__(self, owner: Any, value: Any) -> None:
+        owner.__dict__["hidden"] = value
+
+
 class Slotted:
     """An object without a dict."""
 
@@ -151,6 +164,26 @@ class Slotted:
 
     def __init__(self, value: Tensor) -> None:
         self.value = value
+
+
+class Lazy:
+    """Attributes that are made when they are asked for."""
+
+    described = Described()
+
+    def __init__(self, x: Tensor) -> None:
+        self.x = x
+
+    @functools.cached_property
+    def cached(self) -> Tensor:
+        return self.x * 2
+
+
+class Point(NamedTuple):
+    """A named tuple."""
+
+    value: Tensor
+    n: int = 0
 
 
 @contextlib.contextmanager
@@ -263,7 +296,7 @@ def names() -> dict[str, Any]:
 _SHARED = {
     each.__name__.rpartition(".")[2]: each
     for each in (
-        Box, Crate, OrderedDict, Other, Pair, Problem, Slotted, chained, contextlib, counting, defaultdict, deque, echo,
+        Box, Counter, Crate, Lazy, OrderedDict, Point, copy, dataclasses, weakref, Other, Pair, Problem, Slotted, chained, contextlib, counting, defaultdict, deque, echo,
         framehook, functools, itertools, mixed, noting, outside, pauses, pausing, Pausing, random, torch, twice, warnings, weight,
     )
 }  # fmt: skip

@@ -49,8 +49,9 @@ def programs(draw: Callable[[Any], Any], has_breaks: bool | None = None) -> Prog
     if has_class:
         d.line(f"own = Own(y, n, {d.choice(('[1, 2]', 'box.items'))})")
         scope.add("box", "own")
-    d.budget = 18
-    statements(d, 3, 10)
+    size = d.choice((8, 18, 18, 40))
+    d.budget = size
+    statements(d, 3, size // 2 + 2)
     names = [
         name
         for kind, names in scope.variables.items()

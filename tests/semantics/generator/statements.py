@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tests.semantics.generator.expressions import boolean, condition, key, number, tensor, text
 from tests.semantics.generator.scope import Draw, Scope
+from tests.semantics.generator.snippets import snippet
 
 #: Elements that a container may have before something is added where it may come again.
 _FULL = 6
@@ -512,6 +513,10 @@ def _yields(d: Draw) -> None:
         d.line(f"yield from counting(2, {got})")
 
 
+def idiom(d: Draw) -> None:
+    snippet(d, statements)
+
+
 def recursion(d: Draw) -> None:
     if d.scope.is_nested or d.loops:
         return lambda_(d)
@@ -591,8 +596,7 @@ _SIMPLE: tuple[Callable[[Draw], None], ...] = (
     change_list, change_list, change_table, change_set, change_object, change_object, unpack, swap, lambda_,
     global_state, check, throw, leave, interrupt, interrupt, generator, advance, advance, delete,
 )  # fmt: skip
-_ALL = (
-    *_SIMPLE,
+_COMPOUND = (
     branch,
     branch,
     loop,
@@ -604,6 +608,9 @@ _ALL = (
     with_,
     function,
     function,
+    recursion,
     class_,
     match_,
 )
+_IDIOMS = (idiom,) * 12
+_ALL = (*_SIMPLE, *_COMPOUND, *_IDIOMS)
