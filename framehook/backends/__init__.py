@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from framehook import torch_compat
 from framehook.backends.failures import is_operation_failure, run_again_on_failure
 from framehook.backends.graph import CompiledGraph, Compiler, GraphInput
+from framehook.backends.overlap import changes_overlapping
 from framehook.backends.registry import get, register, resolve
 from framehook.backends.registry import list_backends as list
 from framehook.backends.undo import undo_for
@@ -52,7 +53,7 @@ def compile_graph(
         raise ValueError("one tensor was passed as two graph inputs")
     if compiler.uses_autograd_tracing and any(map(torch_compat.is_mutated_with_gradient, fakes)):
         return _as_it_is(gm, "it changes an input in place under autograd")
-    if compiler.uses_autograd_tracing and _changes_overlapping(inputs):
+    if compiler.uses_autograd_tracing and changes_overlapping(inputs):
         return _as_it_is(gm, "it changes an input whose memory another input shares")
     if any(
         torch_compat.is_stale(each.fake, each.example) for each in inputs if torch_compat.is_fake(each.fake)
@@ -84,34 +85,6 @@ def compile_graph(
             # Eager raises it too, or knows better; either way the user gets what eager gives.
             return _as_it_is(gm, f"an operation failed in tracing: {type(error).__name__}: {error}")
         raise BackendError(f"{type(error).__name__}: {error}", compiler.name, gm) from error
-
-
-def _changes_overlapping(inputs: Sequence[GraphInput]) -> bool:
-    """Whether an input that the graph changes lies within the memory of another one, be it between its elements.
-
-    AOTAutograd 2.13 joins such inputs in one base, and gave old values where views of them are outputs too.
-    """
-    tensors = [each for each in inputs if torch_compat.is_fake(each.fake)]
-    changed = [each for each in tensors if torch_compat.is_mutated(each.fake)]
-    if not changed or len(tensors) < 2:
-        return False
-    spans = {id(each): _memory_span(each.example) for each in tensors}
-    return any(
-        one is not other
-        and spans[id(one)].start < spans[id(other)].stop
-        and spans[id(other)].start < spans[id(one)].stop
-        for one in changed
-        for other in tensors
-    )
-
-
-def _memory_span(tensor: torch.Tensor) -> range:
-    """The addresses from a tensor's first to its last byte, gaps included; empty for tensors without elements."""
-    start = tensor.data_ptr()
-    if tensor.numel() == 0:
-        return range(start, start)
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return range(start, start + (last + 1) * tensor.element_size())
 
 
 def _as_it_is(gm: torch.fx.GraphModule, reason: str) -> CompiledGraph:

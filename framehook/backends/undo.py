@@ -15,6 +15,7 @@ import torch.fx
 
 from framehook import torch_compat
 from framehook.backends.graph import GraphInput
+from framehook.backends.overlap import changes_overlapping
 
 # All of these match generously: an operation too many costs microseconds, one too few a wrong result.
 _RANDOM = re.compile(
@@ -91,7 +92,9 @@ def undo_for(gm: torch.fx.GraphModule, inputs: Sequence[GraphInput], changed: Se
         changed: the places of those that it changes.
     """
     nodes = [node for node in gm.graph.nodes if node.op in ("call_function", "call_method")]
-    if changed and not (any(map(_may_raise, nodes)) and _can_put_back(nodes, [inputs[i] for i in changed])):
+    # Of a write into memory that an operand lies in as well, propagation saw nothing where both are inputs.
+    may_raise = changed and (any(map(_may_raise, nodes)) or changes_overlapping(inputs))
+    if changed and not (may_raise and _can_put_back(nodes, [inputs[i] for i in changed])):
         return None
     generators = {id(each): each for node in nodes for each in _generators(node)}
     is_random = any(map(_is_random, nodes))

@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import (
 
 from framehook import torch_compat
 from framehook.source import AttrSource, ItemSource, Source
+from framehook.trace import overlap
 from framehook.values.base import (
     BreakGraph,
     ConstantValue,
@@ -37,10 +38,20 @@ _OPERATORS = (
 _DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException)
 
 
-#: In-place operators; `batch_norm(training=True)` and `relu(inplace=True)` show by their flags.
+#: In-place operators.
 _IN_PLACE = frozenset(
     {"setitem", *(f"i{name}" for name in _OPERATORS), *(f"__i{name}__" for name in _OPERATORS)}
 )
+
+
+def _name(target: Any) -> str:
+    return target if isinstance(target, str) else getattr(target, "__name__", "")
+
+
+def _is_in_place(target: Any, kwargs: dict[str, Value]) -> bool:
+    """Whether an operation's name says that it may change its arguments; inference tensors do not count changes."""
+    name = _name(target)
+    return (name.endswith("_") and not name.endswith("__")) or name in _IN_PLACE or "out" in kwargs
 
 
 def _is_buffer(source: Source) -> bool:
@@ -117,6 +128,10 @@ class GraphBuilder:
         for name, arg in kwargs.items():
             fx_kwargs[name], fake_kwargs[name] = self.lower(tr, arg)
         result = self.run(target, fake_args, fake_kwargs, method)
+        if _is_in_place(target, kwargs):
+            self.may_change_inference_tensors = True
+            if overlap.is_refused(target, fake_args, fake_kwargs):
+                raise BreakGraph("operation", f"{_name(target)} writes to memory that overlaps an operand's")
         if torch.is_grad_enabled() or _is_view_or_input(result):
             self._need_requires_grad(tr, (*args, *kwargs.values()))
         if result is not None and is_constant(result):
@@ -127,7 +142,7 @@ class GraphBuilder:
         )
         node.meta["example_value"] = result
         self.operations += 1
-        self._note_changes(target, args, kwargs)
+        self._note_flags(args, kwargs)
         value = self.wrap_result(tr, node, result)
         for cls in _subclasses((*args, *kwargs.values())):
             _make_member(tr, value, cls)
@@ -147,13 +162,9 @@ class GraphBuilder:
             elif isinstance(value, ObjectValue) and isinstance(value.base, TupleValue):
                 self._need_requires_grad(tr, value.base.items)
 
-    def _note_changes(self, target: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> None:
-        """Inference tensors do not count their changes: go by the names of what may change its arguments."""
-        name = target if isinstance(target, str) else getattr(target, "__name__", "")
-        flags = [
-            arg for arg in (*args, *kwargs.values()) if isinstance(arg, ConstantValue) and arg.value is True
-        ]
-        if (name.endswith("_") and not name.endswith("__")) or name in _IN_PLACE or "out" in kwargs or flags:
+    def _note_flags(self, args: Sequence[Value], kwargs: dict[str, Value]) -> None:
+        """`batch_norm(training=True)`, `relu(inplace=True)`: they change tensors, and names do not show it."""
+        if any(isinstance(each, ConstantValue) and each.value is True for each in (*args, *kwargs.values())):
             self.may_change_inference_tensors = True
 
     def run(self, target: Any, args: list[Any], kwargs: dict[str, Any], method: bool) -> Any:

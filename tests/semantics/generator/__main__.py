@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import random
 import re
 import sys
@@ -12,6 +13,7 @@ from collections import Counter
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.semantics.generator.programs import Program, programs
+from tests.semantics.generator.reducing import reduced
 from tests.semantics.generator.running import run
 
 _ROUND = 100
@@ -26,9 +28,7 @@ class Search:
         self.known: Counter[str] = Counter()
 
     def round(self, number: int, until: float) -> None:
-        """One seed; a failure is shrunk and printed, and the next ones like it are only counted."""
-        smallest: dict[str, tuple[Program, list[str]]] = {}
-        known = set(self.known)
+        """One seed; a failure is made smaller and printed, and the next ones like it are only counted."""
 
         @seed(number)
         @settings(
@@ -36,39 +36,30 @@ class Search:
             database=None,
             deadline=None,
             suppress_health_check=list(HealthCheck),
-            phases=(Phase.generate, Phase.shrink),
-            report_multiple_bugs=False,
-            print_blob=False,
+            phases=(Phase.generate,),
         )
         @given(programs())
         def search(program: Program) -> None:
-            if time.monotonic() > until and not smallest:
+            if time.monotonic() > until:
                 return
             self.programs += 1
             ran = run(program)
             self.operations[0] += ran.operations
             self.operations[1] += ran.inside
-            if not ran.differences:
+            kind = _kind(ran.differences)
+            if not kind:
                 return
-            kind = _kind(ran.differences[0])
             self.known[kind] += 1
-            if kind in known:
-                return
-            if kind not in smallest or len(program.text) <= len(smallest[kind][0].text):
-                smallest[kind] = (program, ran.differences)
-            raise AssertionError(kind)
+            if self.known[kind] == 1:
+                smallest = reduced(program, lambda other: _kind(run(other).differences) == kind)
+                print(f"--- seed {number}\n{smallest}", *run(smallest).differences[:8], sep="\n", flush=True)
 
-        try:
-            search()
-        except AssertionError:
-            pass
-        for program, differences in smallest.values():
-            print(f"--- seed {number}\n{program}", *differences[:8], sep="\n", flush=True)
+        search()
 
 
-def _kind(difference: str) -> str:
-    """A difference without its numbers and names, by which another of the same fault is known."""
-    return re.sub(r"\d+|0x…|'[^']*'", "#", difference)[:100]
+def _kind(differences: list[str]) -> str:
+    """The first difference without its numbers and names, by which another of the same fault is known."""
+    return re.sub(r"\d+|0x…|'[^']*'", "#", differences[0])[:100] if differences else ""
 
 
 def main() -> int:
@@ -79,6 +70,7 @@ def main() -> int:
     options = parser.parse_args()
     first = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     until = time.monotonic() + options.seconds
+    logging.getLogger("framehook").setLevel(logging.ERROR)  # that limits are reached is no news here
     search = Search()
     rounds = 0
     while time.monotonic() < until:
