@@ -27,6 +27,7 @@ from framehook.codegen.break_point import BreakPoint, LeftFrame, make_pieces, st
 from framehook.codegen.effects import replay
 from framehook.codegen.emitter import CycleFound, Emitter, NotRebuildable, class_source
 from framehook.source import LocalSource, ObjectSource, Source
+from framehook.trace.abandoned import abandoned
 from framehook.trace.capture import Capture, GraphBreak, Unsupported
 from framehook.trace.session import Stop
 from framehook.values.frame_classes import FrameClassValue
@@ -62,6 +63,11 @@ def plan(capture: Capture) -> Plan:
     Raises:
         NotRebuildable: when the frame's state cannot be rebuilt.
     """
+    generator = abandoned(capture.births)
+    if generator is not None:
+        raise NotRebuildable(
+            "a generator that is left in its middle has to be closed when it is dropped", generator
+        )
     while True:
         writer = _Writer(capture, None, [], [])
         try:

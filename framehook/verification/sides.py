@@ -160,6 +160,7 @@ def run(side: Side, args: tuple[Any, ...], kwargs: Mapping[str, Any], has_backwa
             contextlib.redirect_stdout(output),
             contextlib.redirect_stderr(errors),
             warnings.catch_warnings(record=True) as warned,
+            _unraisable_errors_printed(),
         ):
             try:
                 value = side.call(*copied, **named)
@@ -190,6 +191,17 @@ def run(side: Side, args: tuple[Any, ...], kwargs: Mapping[str, Any], has_backwa
         "state": snapshot(state),
     }
     return Outcome(value, parts)
+
+
+@contextlib.contextmanager
+def _unraisable_errors_printed() -> Iterator[None]:
+    """What generators and `__del__` raise when they are dropped is output like any other."""
+    hook = sys.unraisablehook
+    sys.unraisablehook = sys.__unraisablehook__
+    try:
+        yield
+    finally:
+        sys.unraisablehook = hook
 
 
 @contextlib.contextmanager

@@ -71,3 +71,96 @@ def test_plain_element_assignments_stay_in_the_graph() -> None:
         return m + x
 
     assert _verified(fn, torch.arange(3.0)).graphs == 1
+
+
+LOG: list[Any] = []
+
+
+def _closing(x: Tensor) -> Any:
+    try:
+        yield x
+        yield x * 2
+    finally:
+        LOG.append("closed")
+
+
+def _within_no_grad(x: Tensor) -> Any:
+    with torch.no_grad():
+        yield x
+
+
+def _failing(x: Tensor) -> Any:
+    try:
+        yield x
+    finally:
+        raise KeyError("at the end")
+
+
+def _delegating(x: Tensor) -> Any:
+    yield from _closing(x)
+
+
+def dropped_at_return(x: Tensor) -> Tensor:
+    generator = _closing(x)
+    y = next(generator) * 2
+    LOG.append("before")
+    return y
+
+
+def dropped_by_assignment(x: Tensor) -> Tensor:
+    generator = _closing(x)
+    y = next(generator) * 2
+    generator = None
+    LOG.append("after")
+    return y
+
+
+def dropped_by_a_loop(x: Tensor) -> Tensor:
+    for each in _within_no_grad(x):
+        break
+    return each * 2
+
+
+def dropped_by_zip(x: Tensor) -> Tensor:
+    y = next(zip([1], _closing(x), strict=False))[1] + next(map(torch.neg, _delegating(x)))
+    LOG.append("after")
+    return y
+
+
+def dropped_with_an_error(x: Tensor) -> Tensor:
+    return next(_failing(x)) * 2
+
+
+def dropped_in_a_callee(x: Tensor) -> Tensor:
+    y = dropped_at_return(x)
+    LOG.append("after")
+    return y + 1
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        dropped_at_return,
+        dropped_by_assignment,
+        dropped_by_a_loop,
+        dropped_by_zip,
+        dropped_with_an_error,
+        dropped_in_a_callee,
+    ],
+)
+def test_generators_that_are_dropped_in_their_middle(fn: Callable[..., Any]) -> None:
+    _verified(fn, torch.ones(3))
+
+
+def test_generators_that_have_nothing_to_close_stay_in_the_graph() -> None:
+    def plain(x: Tensor) -> Any:
+        yield x
+        yield from (x + 1, x + 2)
+
+    def fn(x: Tensor) -> Tensor:
+        generator = plain(x)
+        finished = [each * 2 for each in _closing(x)]
+        LOG.clear()
+        return next(generator) + next(generator) + sum(finished)
+
+    assert _verified(fn, torch.ones(3)).graphs == 1

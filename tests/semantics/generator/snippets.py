@@ -360,11 +360,12 @@ def snippet(d: Draw, statements: Callable[[Draw, int, int], None]) -> None:
     kept = d.scope.saved()
     depth = d.depth
     d.depth += 2
-    for line in template.strip("\n").split("\n"):
+    lines = template.strip("\n").split("\n")
+    for position, line in enumerate(lines):
         stripped = line.lstrip()
         d.indent = base + (len(line) - len(stripped)) // 4
         if stripped == "BODY":
-            d.loops = loops + ("for " in template or "while " in template)
+            d.loops = _loops_around(lines, position, loops)
             before = len(d.lines)
             statements(d, 0, 2)
             d.scope.variables = {kind: list(each) for kind, each in kept.items()}
@@ -376,6 +377,20 @@ def snippet(d: Draw, statements: Callable[[Draw, int, int], None]) -> None:
     d.indent, d.loops, d.tries, d.depth = base, loops, tries, depth
     for number_, kind in kinds.items():
         d.scope.add(kind, names[number_])
+
+
+def _loops_around(lines: list[str], position: int, outside: int) -> int:
+    """How many loops there are around a line of a snippet in its function."""
+    indent = len(lines[position]) - len(lines[position].lstrip())
+    found = 0
+    for line in reversed(lines[:position]):
+        stripped = line.lstrip()
+        if len(line) - len(stripped) < indent:
+            indent = len(line) - len(stripped)
+            if stripped.startswith("def "):
+                return found
+            found += stripped.startswith(("for ", "while "))
+    return found + outside
 
 
 _WRITERS: dict[str, Callable[[Draw], str]] = {
