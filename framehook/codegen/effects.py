@@ -59,11 +59,18 @@ def _dict(e: Emitter, value: DictValue) -> None:
     cls: Any = value.cls
     kept = [key for key in value.original_keys if key in value.items]
     if list(value.items)[: len(kept)] == kept:
-        # Only what has gone is deleted: an iterator over the dict must see it as the program left it.
-        for key in value.original_keys:
-            if key in value.gone or key not in value.items:
+        # Only what has gone is deleted, as it was done: an iterator over the dict must see it as the program left it.
+        gone = {key: how for key, how in value.gone.items() if key in value.original_keys}
+        if "clear" in gone.values():
+            e.call(cls.clear, owner)
+            e.builder.pop_top()
+            gone = {}
+        for key, how in gone.items():
+            if how == "popitem":
+                e.call(dict.popitem, owner)
+            else:
                 e.call(cls.__delitem__, owner, e.const(key))
-                e.builder.pop_top()
+            e.builder.pop_top()
     else:
         e.call(cls.clear, owner)
         e.builder.pop_top()

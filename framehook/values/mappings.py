@@ -123,8 +123,9 @@ class DictValue(BuiltinContainer):
         self.default_factory: Value | None = None
         self.original_keys: tuple[Any, ...] | None = None
         self.version = 0  # moves whenever a key comes or goes
-        #: Keys that were taken out, even if they came back: the real dict must see that, for iterators over it.
-        self.gone: set[Hashable] = set()
+        #: Keys that were taken out, even if they came back, in order, with the method that did it first: the real dict
+        #: must see that, for iterators over it. `popitem` gives the place of the last entry back, `del` does not.
+        self.gone: dict[Hashable, str] = {}
 
     def python_type(self) -> type:
         return self.cls
@@ -231,10 +232,10 @@ class DictValue(BuiltinContainer):
             tr.throw(KeyError, key)
         self.take_out(known)
 
-    def take_out(self, known: Hashable) -> tuple[Value, Value]:
-        """Remove a key that is there, and return key and value."""
+    def take_out(self, known: Hashable, how: str = "__delitem__") -> tuple[Value, Value]:
+        """Remove a key that is there by this method, and return key and value."""
         self.version += 1
-        self.gone.add(known)
+        self.gone.setdefault(known, how)
         return self.items.pop(known)
 
     def contains(self, tr: Tracer, item: Value) -> bool:
@@ -442,7 +443,9 @@ def _popitem(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict[st
     self.touch(tr)
     if not self.items:
         tr.throw(KeyError, "dictionary is empty" if is_ordered else "popitem(): dictionary is empty")
-    key, value = self.take_out(list(self.items)[-1 if last else 0])
+    key, value = self.take_out(
+        list(self.items)[-1 if last else 0], "__delitem__" if is_ordered else "popitem"
+    )
     return TupleValue([key, value])
 
 
@@ -478,7 +481,7 @@ def _dict_clear(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict
     check_arguments(tr, "clear", args, kwargs, 0, 0)
     self.touch(tr)
     for known in list(self.items):
-        self.take_out(known)
+        self.take_out(known, "clear")
     return ConstantValue(None)
 
 

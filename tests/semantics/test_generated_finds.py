@@ -164,3 +164,52 @@ def test_generators_that_have_nothing_to_close_stay_in_the_graph() -> None:
         return next(generator) + next(generator) + sum(finished)
 
     assert _verified(fn, torch.ones(3)).graphs == 1
+
+
+def popped_and_set(x: Tensor, table: dict[str, Any]) -> Tensor:
+    for value in table.values():
+        LOG.append(value)
+        for key in table:
+            table.popitem()
+            if len(table) < 5:
+                table[key + "x"] = x.sum()
+    return x + 1
+
+
+def deleted_and_set(x: Tensor, table: dict[str, Any]) -> Tensor:
+    for key in table:
+        framehook.graph_break()
+        del table[key]
+        table[key + "x"] = x.sum()
+    return x + 1
+
+
+def cleared_and_set(x: Tensor, table: dict[str, Any]) -> Tensor:
+    for key in table:
+        framehook.graph_break()
+        LOG.append(key)
+        if len(LOG) < 6:
+            names = list(table)
+            table.clear()
+            for name in names:
+                table[name + "x"] = x.sum()
+    return x + 1
+
+
+def popped_after_deleting(x: Tensor, table: dict[str, Any]) -> Tensor:
+    for key in table:
+        framehook.graph_break()
+        LOG.append(key)
+        if len(LOG) == 1:
+            del table["d"]
+            table.popitem()
+            table["e"] = x * 2
+            table["f"] = x
+    return x + 1
+
+
+@pytest.mark.parametrize("fn", [popped_and_set, deleted_and_set, cleared_and_set, popped_after_deleting])
+@pytest.mark.parametrize("size", [2, 4])
+def test_dicts_that_change_below_an_iterator(fn: Callable[..., Any], size: int) -> None:
+    table = dict(zip("dcba"[-size:] if fn is not popped_after_deleting else "abcd", range(4), strict=False))
+    _verified(fn, torch.ones(3), table)
