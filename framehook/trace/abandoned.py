@@ -23,10 +23,8 @@ def _has_handler(frame: Frame) -> bool:
     region = frame.inst.handler
     while region is not None:
         target = frame.instructions[region.target]
-        # What CPython 3.12 puts around `yield from`, and around all of a generator's body.
-        if target.opname == "STOPITERATION_ERROR":
-            return False
-        if target.opname != "CLEANUP_THROW":
+        # Other handlers are CPython's own: they take an exception off the stack, or pass it on.
+        if target.opname == "PUSH_EXC_INFO":
             return True
         region = target.handler
     return False

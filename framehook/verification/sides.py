@@ -9,6 +9,7 @@ import io
 import logging
 import random
 import sys
+import traceback
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -182,6 +183,8 @@ def run(side: Side, args: tuple[Any, ...], kwargs: Mapping[str, Any], has_backwa
         gradients = None
         if has_backward and error is None:
             gradients = _gradients(value, (copied, named, owner, variables))
+        # What the frames of an exception hold ends now, not while the other side has the variables.
+        _let_go_of_frames(error, set())
     parts |= {
         "gradients": gradients,
         "stdout": snapshot(without_addresses(output.getvalue())),
@@ -191,6 +194,14 @@ def run(side: Side, args: tuple[Any, ...], kwargs: Mapping[str, Any], has_backwa
         "state": snapshot(state),
     }
     return Outcome(value, parts)
+
+
+def _let_go_of_frames(error: BaseException | None, met: set[int]) -> None:
+    while error is not None and id(error) not in met:
+        met.add(id(error))
+        traceback.clear_frames(error.__traceback__)
+        _let_go_of_frames(error.__cause__, met)
+        error = error.__context__
 
 
 @contextlib.contextmanager

@@ -51,10 +51,17 @@ class Search:
                 return
             self.known[kind] += 1
             if self.known[kind] == 1:
-                smallest = reduced(program, lambda other: _kind(run(other).differences) == kind)
+                smallest = reduced(program, lambda other: _fails_like(other, kind))
                 print(f"--- seed {number}\n{smallest}", *run(smallest).differences[:8], sep="\n", flush=True)
 
         search()
+
+
+def _fails_like(program: Program, kind: str) -> bool:
+    try:
+        return _kind(run(program).differences) == kind
+    except Exception:  # without some of its lines it is no program
+        return False
 
 
 def _kind(differences: list[str]) -> str:
