@@ -133,7 +133,14 @@ class ObjectValue(Value):
             return tr.class_value(cls, self)
         if name == "__dict__" and has_instance_dict(cls):
             return InstanceDictValue(self)
-        found = self.find_attr(tr, name)
+        try:
+            found = self.find_attr(tr, name)
+        except ObservedException as observed:
+            # A property of the class has raised it.
+            is_missing = issubclass(observed.value.python_type(), AttributeError)
+            if not is_missing or tr.class_attr(cls, "__getattr__") is MISSING:
+                raise
+            found = None
         if found is not None:
             return found
         fallback = tr.class_attr(cls, "__getattr__")
