@@ -617,7 +617,7 @@ def swaps_and_chains_of_targets(x: Tensor, y: Tensor) -> Any:
 def displays_with_stars(x: Tensor, y: Tensor) -> Any:
     pair = [x, y]
     table = {"a": 1, **{"b": 2}, "a": 3, **dict(c=x)}  # noqa: C408, F601, PIE794
-    return [*pair, 1, *"ab"], (*pair, *range(2)), {*"ab", *(1, 2)}, table, list(table), [*x][0] * 2
+    return [*pair, 1, *"ab"], (*pair, *range(2)), {*(5, 3), *(1, 2)}, table, list(table), [*x][0] * 2
 
 
 @program
