@@ -11,6 +11,7 @@ import collections
 import functools
 import itertools
 import operator
+import re
 import threading
 import types
 import weakref
@@ -218,6 +219,8 @@ class Emitter:
         self.memo[id(value)] = self.keep_top()
 
     def _emit_constant(self, value: ConstantValue) -> None:
+        if type(value.value) is re.Match:
+            raise NotRebuildable("a match of a pattern is a new object in every call", value)
         # The very object matters where it is not a singleton: `f(s) is s`.
         if value.source is not None and type(value.value) not in _SINGLETON_TYPES:
             self.emit_source(value.source)

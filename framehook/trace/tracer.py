@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import copy
 import enum
+import re
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -537,6 +538,8 @@ class SymbolicTracer:
             return TupleValue([ConstantValue(item) for item in obj], cls=torch.Size)
         if cls is tuple:
             return TupleValue([self.from_plain(item) for item in obj])
+        if cls is re.Match:
+            return self.note_birth(ConstantValue(obj))  # a new object in every call
         if is_constant(obj):
             return ConstantValue(obj)
         if cls is list:

@@ -325,6 +325,12 @@ def a_compiled_pattern(x: Tensor, y: Tensor) -> Any:
 PATTERN = re.compile(r"layers\.(\d+)\.")
 
 
+@program(graphs=0, peer=0, reason="a match of a pattern is a new object in every call")
+def a_match_is_returned(x: Tensor, y: Tensor) -> Any:
+    found = PATTERN.search("layers.1.weight")
+    return found.group() if found else "", [found], x + 1
+
+
 @program
 def a_pattern_of_the_module(x: Tensor, y: Tensor) -> Any:
     found = PATTERN.search("model.layers.3.weight")
