@@ -772,7 +772,11 @@ class ExceptionValue(ObjectValue):
         if current is None or current is self:
             return
         below = current
+        met: set[int] = set()  # the program may have made a circle of contexts
         while isinstance(below, ExceptionValue) and not isinstance(below.context, ConstantValue):
+            if id(below) in met:
+                break
+            met.add(id(below))
             if below.context is self:
                 below.context = ConstantValue(None)
                 break

@@ -200,6 +200,21 @@ def bad_cause():
 
 
 @program
+def circle_of_contexts():
+    try:
+        raise KeyError(1)
+    except KeyError as first:
+        try:
+            raise ValueError(2)
+        except ValueError as second:
+            first.__context__ = second
+            try:
+                raise IndexError(3)
+            except IndexError as third:
+                return repr(third.__context__), repr(second.__context__), repr(first.__context__)
+
+
+@program
 def reversed_sees_changes():
     items = [1, 2, 3]
     backwards = reversed(items)

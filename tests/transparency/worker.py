@@ -64,6 +64,10 @@ class Outcomes(unittest.TestResult):
             self._end(test, kind, f"{subtest.id()}\n{self._exc_info_to_string(err, test)}")
 
 
+def _nothing() -> None:
+    pass
+
+
 @contextlib.contextmanager
 def captured() -> Iterator[dict[str, Any]]:
     """Capture every frame; what was counted is in the dict afterwards."""
@@ -82,6 +86,11 @@ def captured() -> Iterator[dict[str, Any]]:
     logging.getLogger("framehook").disabled = True
     for name in ("engine", "events"):
         logging.getLogger(f"framehook.{name}").disabled = True
+    with every_frame():
+        _nothing()  # what the first compile of a process imports
+    # Torch's own objects would be gone through each time that a test collects garbage.
+    gc.collect()
+    gc.freeze()
     with every_frame() as capture:
         yield counted
     stop_noting()
