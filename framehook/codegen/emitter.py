@@ -26,6 +26,7 @@ from framehook.values.base import ConstantValue, LazyValue, MethodOfConstant, Va
 from framehook.values.classes import CallableValue, ClassDictValue, ClassValue, SuperMethod, UnionValue
 from framehook.values.deques import DequeIterator, DequeValue
 from framehook.values.descriptors import DescriptorValue
+from framehook.values.exceptions import ExceptionValue, native_exception
 from framehook.values.frame_classes import FrameClassValue
 from framehook.values.functions import (
     BoundMethodValue,
@@ -39,13 +40,7 @@ from framehook.values.identity import IdentityNumber
 from framehook.values.iterators import CallIterator, ComposedIterator, ConstantIterator, ListedIterator
 from framehook.values.mappings import DictIterator, DictValue, DictView
 from framehook.values.numbers import DeferredNumber, is_deferred
-from framehook.values.objects import (
-    ExceptionValue,
-    InstanceDictSnapshot,
-    InstanceDictValue,
-    ObjectValue,
-    native_exception,
-)
+from framehook.values.objects import InstanceDictSnapshot, InstanceDictValue, ObjectValue
 from framehook.values.proxies import MappingProxyValue
 from framehook.values.sequences import (
     BuiltinMethod,

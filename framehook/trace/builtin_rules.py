@@ -30,6 +30,7 @@ from framehook.values.base import (
     to_constant,
 )
 from framehook.values.classes import CallableValue, ClassValue, SuperValue, UnionValue
+from framehook.values.exceptions import ExceptionValue
 from framehook.values.functions import (
     BoundMethodValue,
     FunctionValue,
@@ -38,7 +39,7 @@ from framehook.values.functions import (
 from framehook.values.iterators import MAKERS, CallIterator, ConstantIterator, make_chain_of
 from framehook.values.mappings import DictValue
 from framehook.values.numbers import is_deferred
-from framehook.values.objects import MISSING, ExceptionValue, ObjectValue, hides_class
+from framehook.values.objects import MISSING, ObjectValue, hides_class
 from framehook.values.sequences import (
     ListValue,
     ReversedIterator,

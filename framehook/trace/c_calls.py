@@ -32,19 +32,14 @@ from framehook.values.base import (
     to_constant,
 )
 from framehook.values.classes import CallableValue, ClassValue
+from framehook.values.exceptions import ExceptionValue
 from framehook.values.functions import (
     BoundMethodValue,
     FunctionValue,
     NestedFunctionValue,
 )
 from framehook.values.mappings import DictValue
-from framehook.values.objects import (
-    MISSING,
-    ExceptionValue,
-    InstanceDictValue,
-    ObjectValue,
-    has_instance_dict,
-)
+from framehook.values.objects import MISSING, InstanceDictValue, ObjectValue, has_instance_dict
 from framehook.values.sequences import (
     BuiltinContainer,
     TupleValue,

@@ -14,6 +14,7 @@ from framehook.trace.frame import Frame
 from framehook.trace.wrap import make_cell
 from framehook.values.base import ConstantValue, ObservedException, Value
 from framehook.values.classes import ClassValue
+from framehook.values.exceptions import ExceptionValue
 from framehook.values.functions import (
     BoundMethodValue,
     CellValue,
@@ -23,7 +24,7 @@ from framehook.values.functions import (
     NestedFunctionValue,
 )
 from framehook.values.mappings import DictValue
-from framehook.values.objects import ExceptionValue, ObjectValue
+from framehook.values.objects import ObjectValue
 from framehook.values.sequences import TupleValue
 
 _COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE

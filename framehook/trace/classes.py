@@ -16,9 +16,10 @@ from framehook.source import Source
 from framehook.values.base import ConstantValue, Value, fold, is_constant, to_constant
 from framehook.values.classes import ClassValue
 from framehook.values.deques import DequeValue
+from framehook.values.exceptions import ExceptionValue, native_exception
 from framehook.values.mappings import DictValue
 from framehook.values.numbers import is_untouched_number
-from framehook.values.objects import MISSING, ExceptionValue, ObjectValue, has_plain_names, native_exception
+from framehook.values.objects import MISSING, ObjectValue, has_plain_names
 from framehook.values.sequences import ListValue, TupleValue, drain
 from framehook.values.sets import SetValue
 

@@ -20,11 +20,9 @@ from framehook.values.base import (
     fold,
     to_constant,
 )
+from framehook.values.exceptions import ExceptionValue
 from framehook.values.mappings import DictView, hash_key
-from framehook.values.objects import (
-    ExceptionValue,
-    ObjectValue,
-)
+from framehook.values.objects import ObjectValue
 from framehook.values.sequences import BuiltinContainer, IteratorValue, TupleValue
 from framehook.values.sets import has_known_hash
 from framehook.values.tensor import TensorValue

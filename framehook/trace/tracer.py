@@ -62,6 +62,7 @@ from framehook.values.base import (
     is_constant,
 )
 from framehook.values.classes import CallableValue, ClassValue, ModuleObjectValue
+from framehook.values.exceptions import ExceptionValue, native_exception
 from framehook.values.frame_classes import FrameClassValue
 from framehook.values.functions import (
     BoundMethodValue,
@@ -73,7 +74,7 @@ from framehook.values.functions import (
 )
 from framehook.values.iterators import ConstantIterator
 from framehook.values.mappings import DictValue
-from framehook.values.objects import ExceptionValue, ObjectValue, native_exception
+from framehook.values.objects import ObjectValue
 from framehook.values.sequences import ListValue, SliceValue, TupleValue, drain
 from framehook.values.sets import SetValue
 from framehook.values.tensor import TensorValue

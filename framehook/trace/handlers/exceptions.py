@@ -8,7 +8,8 @@ from framehook.trace.calls import await_call, stopiteration_error
 from framehook.trace.frame import PreviousException
 from framehook.values.base import ConstantValue, ObservedException
 from framehook.values.classes import ClassValue
-from framehook.values.objects import ExceptionValue, ObjectValue
+from framehook.values.exceptions import ExceptionValue
+from framehook.values.objects import ObjectValue
 from framehook.values.sequences import TupleValue
 
 
