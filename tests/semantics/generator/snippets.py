@@ -344,6 +344,8 @@ def snippet(d: Draw, statements: Callable[[Draw, int, int], None]) -> None:
     bound, template = d.choice(_SNIPPETS)
     if "nonlocal" in template and d.scope.is_nested or "for " in template and d.loops >= 2:
         return
+    if "class " in template and not d.has_breaks:
+        return
     names: dict[str, str] = {}
     kinds = dict(each.split(":") for each in bound.split(",") if each)
 

@@ -538,7 +538,7 @@ def recursion(d: Draw) -> None:
 
 def class_(d: Draw) -> None:
     """A subclass of `Box` that overrides a method or two."""
-    if d.scope.is_nested or d.loops:
+    if d.scope.is_nested or d.loops or not d.has_breaks:  # a class in a frame breaks the graph
         return assign_container(d)
     name = d.fresh("C")
     base = d.choice(("Box", "Crate"))
