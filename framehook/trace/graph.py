@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -251,6 +252,30 @@ class GraphBuilder:
         node.meta["example_value"] = None
         return node
 
+    @contextlib.contextmanager
+    def rehearsal(self) -> Iterator[None]:
+        """Trace something and drop it again; only inputs that were found stay.
+
+        Raises:
+            BreakGraph: if it changed a tensor that was there before.
+        """
+        last = next(iter(reversed(self.graph.nodes)), None)
+        before = [(value, value.node, _version(value.fake)) for value in self._by_fake.values()]
+        state = (self.operations, self.may_change_inference_tensors, set(self.state_setters))
+        yield
+        changed = any(value.node is not node or _version(value.fake) != old for value, node, old in before)
+        for node in reversed(self.graph.nodes):
+            if node is last:
+                break
+            if node.op != "placeholder":
+                self.graph.erase_node(node)
+        known = {id(value.fake): value for value, _, _ in before}
+        found = [entry for entry in self.inputs if id(entry.fake) not in known]
+        self._by_fake = known | {id(entry.fake): entry.value for entry in found if entry.value is not None}
+        self.operations, self.may_change_inference_tensors, self.state_setters = state
+        if changed or any(_version(entry.fake) != entry.version for entry in found):
+            raise BreakGraph("operation", "an autograd function changes a tensor")
+
     # -- the end -------------------------------------------------------------------------------------
     def mutates_inputs(self) -> list[GraphInput]:
         """The inputs that the graph changes in place."""
@@ -284,6 +309,10 @@ class GraphBuilder:
     def count(self) -> int:
         """Operations as they are counted everywhere: calls in the graph."""
         return sum(node.op in ("call_function", "call_method", "call_module") for node in self.graph.nodes)
+
+
+def _version(fake: torch.Tensor) -> int:
+    return 0 if fake.is_inference() else fake._version
 
 
 #: Questions about tensors that guarded metadata answers.  Others (offset, version, base) may change unseen.

@@ -12,6 +12,7 @@ import torch.overrides
 
 from framehook import directives, polyfills, torch_compat
 from framehook.guards.guard import Check
+from framehook.trace import autograd_rules  # noqa: F401  (its rule enters the table)
 from framehook.trace.c_calls import call_c_method, check_implementation
 from framehook.trace.classes import new_instance
 from framehook.trace.rules import RULES, Rule, fold_plain, rule

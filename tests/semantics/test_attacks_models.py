@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import collections.abc
 import copy
 import gc
 import typing
@@ -204,3 +205,57 @@ def test_keys_that_are_equal_without_being_the_same() -> None:
     fn = lambda x: (x + 1, table.get(int), table.get(str))  # noqa: E731
     compiled = framehook.compile(fn, backend="eager")
     assert repr(compiled(torch.ones(1))) == repr(fn(torch.ones(1)))
+
+
+class Layers(collections.abc.Sequence[int]):
+    """Its iterator is a generator that waits for an IndexError (`collections.abc`)."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: Any) -> Any:
+        if index >= 3:
+            raise IndexError(index)
+        return index + 1
+
+
+def given_up(items: Any) -> Any:
+    try:
+        try:
+            yield from items
+        except (KeyError, ValueError):
+            yield -1
+        except LookupError:
+            yield -2
+    except TypeError:
+        yield -3
+
+
+def an_iterator_left_in_its_middle(x: Tensor) -> Any:
+    pairs = [(a, b) for a, b in zip([5, 6], Layers())]  # noqa: B905
+    return x + 1, pairs, list(zip([1], given_up(range(3))))  # noqa: B905
+
+
+def test_an_iterator_left_in_its_middle() -> None:
+    test_in_one_graph(an_iterator_left_in_its_middle)
+
+
+def test_a_generator_that_takes_its_end_is_closed() -> None:
+    log: list[str] = []
+
+    def watching() -> Any:
+        try:
+            yield 1
+        except ValueError:
+            log.append("no")
+        except BaseException as error:
+            log.append(type(error).__name__)
+            raise
+
+    def fn(x: Tensor) -> Any:
+        (pair,) = zip([1], watching())  # noqa: B905
+        return x + pair[1], list(log)
+
+    for each in (fn, framehook.compile(fn, backend="eager")):
+        log.clear()
+        assert repr(each(torch.ones(1))) == "(tensor([2.]), ['GeneratorExit'])"
