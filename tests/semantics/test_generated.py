@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
@@ -17,7 +19,12 @@ _SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("number", range(10))
+def _numbers(quick: int, count: int) -> list[Any]:
+    """Seeds; those behind the first `quick` are for whole runs."""
+    return [pytest.param(n, marks=[pytest.mark.slow] if n >= quick else []) for n in range(count)]
+
+
+@pytest.mark.parametrize("number", _numbers(3, 10))
 def test_programs_with_breaks(number: int) -> None:
     @seed(number)
     @settings(max_examples=120, **_SETTINGS)
@@ -28,7 +35,7 @@ def test_programs_with_breaks(number: int) -> None:
     same()
 
 
-@pytest.mark.parametrize("number", range(2))
+@pytest.mark.parametrize("number", _numbers(1, 2))
 def test_programs_without_breaks(number: int) -> None:
     operations, inside = 0, 0
 
