@@ -791,3 +791,8 @@ def is_marked_disabled(fn: object) -> bool:
     `_torchdynamo_disable` on it.  Checked: 2.13.0, 2.14.1.
     """
     return getattr(fn, "_torchdynamo_disable", False) is True
+
+
+def is_assumed_constant(fn: object) -> bool:
+    """Whether `assume_constant_result` (`_dynamo_marked_constant`) was said of a function.  Checked: 2.13.0."""
+    return getattr(fn, "_dynamo_marked_constant", False) is True

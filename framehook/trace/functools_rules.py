@@ -7,9 +7,10 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from framehook import torch_compat
 from framehook.guards.guard import Check
 from framehook.trace.rules import Rule
-from framehook.values.base import ConstantValue, Value, to_constant
+from framehook.values.base import ConstantValue, Value, is_constant, to_constant
 from framehook.values.classes import ClassValue
 from framehook.values.functions import FunctionValue
 from framehook.values.objects import ObjectValue
@@ -31,6 +32,8 @@ def call_cached(tr: Any, value: ObjectValue, args: Sequence[Value], kwargs: dict
     if not all(known for known, _ in [*plain, *named.values()]) or value.source is None:
         tr.graph_break("call", f"{name} that the call would pass by", _HINT)
     tr.guard(value.source, Check.IDENTITY, real)
+    if torch_compat.is_assumed_constant(real.__wrapped__):
+        return assumed_constant(tr, real, args, kwargs)
     effects = len(tr.effects)
     operations = tr.builder.count()
     wrapped = tr.wrap(real.__wrapped__, tr.absolute(real.__wrapped__, value.source))
@@ -41,6 +44,22 @@ def call_cached(tr: Any, value: ObjectValue, args: Sequence[Value], kwargs: dict
     if type(kept) is not type(result) or repr(kept) != repr(result):
         tr.graph_break("call", f"{name} that holds another result than the function gives now", _HINT)
     return ConstantValue(kept)
+
+
+def assumed_constant(tr: Any, real: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """Call a function now whose user vouches that its result does not change (`assume_constant_result`)."""
+    plain = [to_constant(tr, arg) for arg in args]
+    named = {key: to_constant(tr, arg) for key, arg in kwargs.items()}
+    name = f"{real.__qualname__}(), whose result is assumed to be constant,"
+    if not all(known for known, _ in [*plain, *named.values()]):
+        tr.graph_break("call", f"{name} is called with what is no constant", _HINT)
+    try:
+        result = real(*(obj for _, obj in plain), **{key: obj for key, (_, obj) in named.items()})
+    except Exception as error:
+        tr.graph_break("call", f"{name} raises {type(error).__name__}", _HINT)
+    if not is_constant(result):
+        tr.graph_break("call", f"{name} gives an object of class {type(result).__name__}", _HINT)
+    return ConstantValue(result)
 
 
 # -- functools.singledispatch --------------------------------------------------------------------------------

@@ -474,6 +474,9 @@ class SymbolicTracer:
             if torch_rules.is_operation(fn.fn):
                 self.guard_function_as_is(fn)
                 return self.graph_call(fn.fn, args, kwargs)
+            if torch_compat.is_assumed_constant(fn.fn):
+                self.guard_function_as_is(fn)
+                return functools_rules.assumed_constant(self, fn.fn, args, kwargs)
         return calls.inline(self, fn, args, kwargs)
 
     def guard_function_as_is(self, fn: FunctionValue) -> None:

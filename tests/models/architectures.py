@@ -248,9 +248,19 @@ EXPERT_DECODERS = [
 ]
 
 STATE_SPACE = [
-    causal("mamba", "MambaForCausalLM", state_size=4, time_step_rank=4, conv_kernel=4, use_mambapy=False),
+    causal(
+        "mamba", "MambaForCausalLM", state_size=4, time_step_rank=4, conv_kernel=4, use_associative_scan=False
+    ),
+    causal("mamba-scan", "MambaForCausalLM", state_size=4, time_step_rank=4, conv_kernel=4),
     causal("mamba2", "Mamba2ForCausalLM", state_size=8, num_heads=4, head_dim=16, n_groups=1, chunk_size=4),
-    causal("falcon-mamba", "FalconMambaForCausalLM", state_size=4, time_step_rank=4, conv_kernel=4),
+    causal(
+        "falcon-mamba",
+        "FalconMambaForCausalLM",
+        state_size=4,
+        time_step_rank=4,
+        conv_kernel=4,
+        use_associative_scan=False,
+    ),
     causal(
         "jamba",
         "JambaForCausalLM",
@@ -319,13 +329,6 @@ ENCODER_DECODERS = [
         attention_window=4,
         max_encoder_position_embeddings=64,
         max_decoder_position_embeddings=64,
-    ),
-    pair(
-        "fsmt",
-        "FSMTForConditionalGeneration",
-        src_vocab_size=VOCABULARY,
-        tgt_vocab_size=VOCABULARY,
-        langs=["a", "b"],
     ),
     pair(
         "nllb-moe",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import collections
 import collections.abc
 import copy
+import functools
 import gc
+import importlib.util
 import typing
 import weakref
 from collections.abc import Callable
@@ -259,3 +261,27 @@ def test_a_generator_that_takes_its_end_is_closed() -> None:
     for each in (fn, framehook.compile(fn, backend="eager")):
         log.clear()
         assert repr(each(torch.ones(1))) == "(tensor([2.]), ['GeneratorExit'])"
+
+
+@torch.compiler.assume_constant_result
+def is_there(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+@functools.lru_cache
+@torch.compiler.assume_constant_result
+def is_there_cached(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+def results_that_are_assumed_constant(x: Tensor) -> Any:
+    return x + 1, is_there("torch"), is_there("nothing_of_this_name"), is_there_cached(package="torch")
+
+
+def test_results_that_are_assumed_constant() -> None:
+    test_in_one_graph(results_that_are_assumed_constant)
+    fn = lambda x, size: (x + 1, is_there_cached(size))  # noqa: E731
+    compiled = framehook.compile(fn, backend="eager")
+    for each in (fn, compiled):
+        with pytest.raises(TypeError):
+            each(torch.ones(1), ["a"])
