@@ -207,9 +207,9 @@ this page.  torch {torch}, transformers {transformers}, backend `{backend}`, Pyt
 Each model is called twice.  *graphs* and *operations* count what reached the backend in both calls together; one graph
 means that the whole call was captured and that the second call compiled nothing.  *trace s* is processor time of the
 first call without that of the backend.  *result* compares both calls with eager's: outputs, and in training all
-gradients.  *first break* is framehook's reason for more than one graph.  Some of them are in the models: layers that are
-dropped at random (`layerdrop`), attention to positions and experts that are found by value, `if mask.any():`, and what a
-model writes into itself in its first call depend on data or on the call, and break or compile again for both.
+gradients.  *first break* is framehook's reason for more than one graph.  Some of them are in the models: layers that
+are dropped at random (`layerdrop`), attention to positions and experts that are found by value, `if mask.any():`, and
+what a model writes into itself in its first call depend on data or on the call, and break or compile again for both.
 
 ## Summary
 
