@@ -438,14 +438,19 @@ class BreakPoint:
             builder.store_fast(".lasti")
             items = [*items, StackItem.LASTI]
             names = [*names, ".lasti"]
-        self._return(region.target, [*items, StackItem.VALUE], [*names, ".raised"])
+        # The exception's traceback has this frame, and keeps alive what nobody may rebind any more.
+        kept = frozenset(self.left.bound) - live_variables(self.code, region.target)
+        self._return(region.target, [*items, StackItem.VALUE], [*names, ".raised"], kept)
 
-    def _return(self, index: int, items: list[Item], names: list[str | None]) -> None:
+    def _return(
+        self, index: int, items: list[Item], names: list[str | None], kept: Set[str] = frozenset()
+    ) -> None:
+        """Return a continuation; the variables in `kept` stay bound in this frame, too."""
         builder = self.builder
         resume = self._resume_code(index, items, None)
         builder.begin_call(lambda: builder.load_const(_C.make_continuation))
         builder.load_const(_C.CodeRef(resume))
-        count = self._take_values(resume, names)
+        count = self._take_values(resume, names, kept)
         builder.call(1 + count)
         builder.return_value()
 
@@ -495,10 +500,15 @@ class BreakPoint:
             for kind, key in layout_of(resume).parameters
         ]
 
-    def _take_values(self, resume: CodeType, names: Sequence[str | None]) -> int:
+    def _take_values(
+        self, resume: CodeType, names: Sequence[str | None], kept: Set[str] = frozenset()
+    ) -> int:
         places = self._places(resume, names)
         for place in places:
-            self.builder.take_fast(place)
+            if place in kept:
+                self.builder.load_fast(place)
+            else:
+                self.builder.take_fast(place)
         self._note_native(resume, names)
         return len(places)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -213,3 +213,90 @@ def popped_after_deleting(x: Tensor, table: dict[str, Any]) -> Tensor:
 def test_dicts_that_change_below_an_iterator(fn: Callable[..., Any], size: int) -> None:
     table = dict(zip("dcba"[-size:] if fn is not popped_after_deleting else "abcd", range(4), strict=False))
     _verified(fn, torch.ones(3), table)
+
+
+LIFE: list[str] = []
+
+
+def noting_its_end(x: Tensor) -> Iterator[Tensor]:
+    try:
+        yield x + 1
+        yield x + 2
+    finally:
+        LIFE.append("closed")
+
+
+class Noting:
+    def __enter__(self) -> None:
+        LIFE.append("in")
+
+    def __exit__(self, *error: object) -> None:
+        LIFE.append("out")
+
+
+def raises_in_a_with_block(x: Tensor) -> Any:
+    with Noting():
+        rows = noting_its_end(x)
+        return next(rows) + 3 // 0
+
+
+def raises_in_a_with_block_of_torch(x: Tensor) -> Any:
+    framehook.graph_break()
+    with torch.no_grad():
+        rows = noting_its_end(x)
+        return next(rows) + 3 // 0
+
+
+def raises_behind_a_break_in_a_with_block(x: Tensor) -> Any:
+    rows = noting_its_end(x)
+    first = next(rows)
+    with Noting():
+        framehook.graph_break()
+        return first + 3 // 0
+
+
+def raises_in_a_finally_block(x: Tensor) -> Any:
+    rows = noting_its_end(x)
+    first = next(rows)
+    try:
+        framehook.graph_break()
+        return first + [][0]
+    finally:
+        LIFE.append("finally")
+
+
+def handles_what_it_raises(x: Tensor) -> Any:
+    rows = noting_its_end(x)
+    try:
+        return next(rows) + 3 // 0
+    except ZeroDivisionError:
+        framehook.graph_break()
+        LIFE.append("handled")
+    LIFE.append("behind")
+    return x + 1
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        raises_in_a_with_block,
+        raises_in_a_with_block_of_torch,
+        raises_behind_a_break_in_a_with_block,
+        raises_in_a_finally_block,
+        handles_what_it_raises,
+    ],
+)
+def test_a_traceback_keeps_the_variables_of_its_frames(fn: Callable[..., Any]) -> None:
+    def lives(call: Callable[..., Any]) -> list[str]:
+        LIFE.clear()
+        try:
+            call(torch.ones(2))
+        except (ZeroDivisionError, IndexError) as error:
+            LIFE.append(type(error).__name__)
+        LIFE.append("after")
+        return LIFE.copy()
+
+    compiled = framehook.compile(fn, backend="eager")
+    expected = lives(fn)
+    for _ in range(3):
+        assert lives(compiled) == expected

@@ -123,7 +123,7 @@ def test_the_reason_names_the_innermost_line_and_the_calls() -> None:
         stop()
     assert len(seen) == 1
     assert "because" in seen[0].reason
-    assert [function.split(".")[-1] for _, _, function in seen[0].stack] == ["fn", "middle", "inner"]
+    assert [place.function.split(".")[-1] for place in seen[0].stack] == ["fn", "middle", "inner"]
     assert seen[0].stack[-1][1] == inner.__code__.co_firstlineno + 1
 
 
