@@ -22,13 +22,13 @@ from framehook import _C, backends, codegen, events, policy, torch_compat, trace
 from framehook.backends import results
 from framehook.backends.foreign import ForeignCompiler
 from framehook.break_kinds import KINDS
-from framehook.bytecode.resume import waits_for_callee
+from framehook.bytecode.resume import is_resume_code, waits_for_callee
 from framehook.config import config
 from framehook.errors import BackendError, CodeLocation, GraphBreakError
 from framehook.guards import lowering, words
 from framehook.guards.guard import Check, GuardSet
 from framehook.guards.merging import merged
-from framehook.handle import CodeState, EntryNotes, Handle
+from framehook.handle import CodeState, EntryNotes, Handle, Place
 from framehook.policy import Decision
 from framehook.source import Source
 
@@ -161,7 +161,10 @@ def _compile(
         artifacts = {"graph": capture.graph, "guards": capture.guards, "code": code}
         if capture.eager_graph:
             artifacts["eager_graph"] = capture.eager_graph
-        _end(handle, state, clock, outcome, reason, capture.operations, len(capture.guards), artifacts)
+        frames = policy.frames_of(record, capture)
+        _end(
+            handle, state, clock, outcome, reason, capture.operations, len(capture.guards), frames, artifacts
+        )
         return entry
     finally:
         if capture is not None:
@@ -387,9 +390,14 @@ def _end(
     reason: str = "",
     operations: int = 0,
     guards: int = 0,
+    frames: Sequence[tuple[Place, str]] | None = None,
     artifacts: dict[str, Any] | None = None,
     is_internal_error: bool = False,
 ) -> None:
+    if frames is None:
+        code = state.code()
+        is_resumed = code is None or is_resume_code(code)
+        frames = () if is_resumed else ((state.place, "eager"),)
     events.emit(
         events.CompileEnd(
             handle.serial,
@@ -399,6 +407,7 @@ def _end(
             operations,
             guards,
             clock.seconds,
+            frames,
             is_internal_error,
             artifacts or {},
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 if TYPE_CHECKING:
@@ -58,6 +58,9 @@ class CompileEnd(Event):
         operations: tensor operations in the graph.
         guards: number of guards of the entry.
         seconds: by phase: imports, trace, backend, codegen.
+        frames: the frames that began in the trace, the function's own and those of calls that were inlined: the
+            place of each, and "whole" (traced from its first to its last instruction), "partial" (left at a graph
+            break) or "eager". Frames that a trace resumes have been counted where they began.
         is_internal_error: whether framehook itself failed.
         artifacts: for logs: "graph" (a GraphModule), "guards" (a GuardSet), "code" (a code object); "eager_graph"
             (why the backend lets the graph run operation by operation), where it does.
@@ -69,6 +72,7 @@ class CompileEnd(Event):
     operations: int = 0
     guards: int = 0
     seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    frames: Sequence[tuple[tuple[str, str, int], str]] = ()
     is_internal_error: bool = False
     artifacts: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
 

@@ -20,8 +20,9 @@ from framehook.bytecode import resume
 from framehook.bytecode.resume import origin
 from framehook.config import config
 from framehook.guards.guard import Check, Guard
-from framehook.handle import CodeState, Handle, place_of
+from framehook.handle import CodeState, Handle, Place, place_of
 from framehook.source import LocalSource
+from framehook.trace.capture import Capture
 
 # -- candidates: asked once per code object ------------------------------------------------------------------
 
@@ -201,6 +202,28 @@ def note_piece(handle: Handle, state: CodeState, broken: CodeType, operations: i
     _C.mark(original, handle, "skip", reason)
     handle.unbroken.add(place)
     return reason if place == state.place else ""
+
+
+def frames_of(record: _C.FrameRecord, capture: Capture) -> list[tuple[Place, str]]:
+    """The frames that began in a trace: the place of each, and whether it is in the trace as a whole.
+
+    A frame that an exception leaves ends with the instruction that raises: it has been traced up to its last one.
+    Only candidates count, so that what is inlined counts as it would on its own.
+    """
+    stopped = capture.graph_break
+    places: dict[int, Place | None] = {}
+
+    def place(code: CodeType) -> Place | None:
+        found = places.get(id(code))
+        if found is None and id(code) not in places:
+            found = places[id(code)] = place_of(code) if is_candidate(code) else None
+        return found
+
+    found = [(place(code), "whole") for code in capture.ended]
+    left = [frame.code for frame in capture.frames] if stopped is not None else [record.code]
+    outcome = "whole" if stopped is None or stopped.is_end else "partial"
+    found += [(place(code), outcome) for code in left if not resume.is_resume_code(code)]
+    return [(known, outcome) for known, outcome in found if known is not None]
 
 
 def note_class_body(handle: Handle, state: CodeState) -> None:

@@ -24,7 +24,11 @@ class FunctionStats:
         hits, misses: lookups that found an entry, and that found none.
         compiles: traces that ended in an entry.
         recompiles: misses on code that had entries; `recompile_reasons` says which guards failed.
-        whole, partial, eager: frames that became one graph, that were split at a graph break, and that stay eager.
+        whole, partial, eager: traces that came to the end of their frame, that ended at a graph break, and that
+            gave nothing.  What a frame is resumed with behind a graph break is a trace of its own.
+        whole_frames, partial_frames, eager_frames: frames (activations of the function, on its own or inlined) that
+            were traced from their first to their last instruction, that were left at a graph break, and that run
+            eagerly.  Each frame that is looked at by the tracer counts once, where it begins.
         operations: tensor operations in all graphs.
         graph_breaks, eager_reasons: reasons, in the order they came.
         eager_graphs: why graphs run operation by operation although their backend compiles.
@@ -39,6 +43,9 @@ class FunctionStats:
     whole: int = 0
     partial: int = 0
     eager: int = 0
+    whole_frames: int = 0
+    partial_frames: int = 0
+    eager_frames: int = 0
     operations: int = 0
     internal_errors: int = 0
     recompile_reasons: list[str] = dataclasses.field(default_factory=list)
@@ -193,6 +200,10 @@ def _on_compile_end(record: events.CompileEnd) -> None:
     else:
         counts.eager += 1
         counts.eager_reasons.append(record.reason)
+    for place, outcome in record.frames:
+        frame_counts = _by_handle[record.handle].setdefault(place, FunctionStats())
+        name = f"{outcome}_frames"
+        setattr(frame_counts, name, getattr(frame_counts, name) + 1)
     if record.outcome in ("whole", "partial"):
         counts.compiles += 1
     if "eager_graph" in record.artifacts:

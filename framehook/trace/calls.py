@@ -237,7 +237,13 @@ def inline(tr: Any, fn: Value, args: Sequence[Value], kwargs: dict[str, Value]) 
     if code.co_flags & inspect.CO_GENERATOR:
         frame.is_generator = True
         return tr.note_birth(GeneratorValue(frame))
-    return tr.run_inner(frame)
+    try:
+        result: Value = tr.run_inner(frame)
+    except ObservedException:
+        tr.ended.append(code)
+        raise
+    tr.ended.append(code)
+    return result
 
 
 def resume_generator(

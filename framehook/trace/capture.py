@@ -24,6 +24,8 @@ class GraphBreak(NamedTuple):
     reason: str
     hint: str
     frames: tuple[tuple[CodeType, int], ...]
+    #: Whether all the frames end here: an exception leaves the root frame.
+    is_end: bool = False
 
     def location(self) -> CodeLocation:
         """The place in the innermost user frame."""
@@ -52,6 +54,7 @@ class Capture:
         "cyclic",
         "eager_graph",
         "effects",
+        "ended",
         "frame",
         "frames",
         "graph",
@@ -92,6 +95,8 @@ class Capture:
         self.births: dict[int, tuple[Value, int]] = tracer.births
         self.cyclic: list[Value] = []  # containers that contain themselves, as code generation finds them
         self.templates: dict[int, FrameClassValue] = tracer.templates
+        #: The code of each inlined call that the trace followed to its end, generators' left out.
+        self.ended: list[CodeType] = tracer.ended
         self.result = result
         self.graph_break = graph_break
         self.state = state

@@ -91,7 +91,8 @@ def _run(tracer: SymbolicTracer, stop: Stop | None) -> Capture | Stop:
         # Where it was raised, so that its traceback tells of every frame.
         _, step = tracer.births.get(id(raised), (None, observed.step))
         reason = BreakGraph("raises", f"the frame raises {raised.python_type().__name__}")
-        return Stop(step, _describe(tracer, reason))
+        # Where the frames have handlers, more of them runs behind that.
+        return Stop(step, _describe(tracer, reason)._replace(is_end=step == tracer.steps))
     except BreakGraph as broken:
         described = _describe(tracer, broken)
         if not broken.step or isinstance(broken, OverBudget):

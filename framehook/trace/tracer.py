@@ -132,6 +132,9 @@ class SymbolicTracer:
         self.is_autocast_cache_enabled = entry_state.autocast_cache
         self.autocast_nesting = 0
         self.depth = -1
+        self.ended: list[
+            types.CodeType
+        ] = []  # the code of each inlined call that came to its end, but generators'
         self.absolute_sources: dict[int, ObjectSource] = {}
         self.templates: dict[int, FrameClassValue] = {}  # of the classes that the frame defines, by id
         self.views: dict[int, GlobalsView] = {}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -129,6 +131,57 @@ def test_partly_compiled_frames_are_counted_as_such() -> None:
     assert (stats.partial, stats.whole) == (1, 1)
     assert "on purpose" in stats.graph_breaks[0]
     assert len(stats.functions) == 1
+
+
+def test_frames_are_counted_where_they_begin() -> None:
+    def inner(x: torch.Tensor, is_broken: bool) -> torch.Tensor:
+        x = x + 1
+        if is_broken:
+            framehook.graph_break("on purpose")
+        return x * 2
+
+    def helper(x: torch.Tensor) -> torch.Tensor:
+        return x - 1
+
+    def outer(x: torch.Tensor, is_broken: bool) -> torch.Tensor:
+        return inner(helper(x), is_broken) + helper(x)
+
+    def raises(x: torch.Tensor) -> torch.Tensor:
+        helper(x)
+        raise ValueError(x + 1)
+
+    def raises_late(x: torch.Tensor) -> torch.Tensor:
+        try:
+            raise ValueError(x + 1)
+        finally:
+            helper(x)
+
+    def frames(fn: Any, *calls: tuple[Any, ...]) -> dict[str, tuple[int, int, int]]:
+        compiled = framehook.compile(fn, backend="eager", dynamic=False)
+        for args in calls:
+            with contextlib.suppress(ValueError):
+                compiled(*args)
+        return {
+            name.partition(" (")[0].rpartition(".")[2]: (
+                each.whole_frames,
+                each.partial_frames,
+                each.eager_frames,
+            )
+            for name, each in compiled.stats().functions.items()
+        }
+
+    x = torch.ones(2)
+    assert frames(outer, (x, False), (x, False)) == {
+        "outer": (1, 0, 0),
+        "inner": (1, 0, 0),
+        "helper": (2, 0, 0),
+    }
+    # What is resumed is counted where it began; the call of `helper` behind the break begins there.
+    assert frames(outer, (x, True)) == {"outer": (0, 1, 0), "inner": (0, 1, 0), "helper": (2, 0, 0)}
+    assert frames(raises, (x,)) == {"raises": (1, 0, 0), "helper": (1, 0, 0)}
+    # The handler runs behind the instruction that raises, in a trace of its own.
+    assert frames(raises_late, (x,)) == {"raises_late": (0, 1, 0), "helper": (1, 0, 0)}
+    assert frames(lambda x: x, (x,)) == {"<lambda>": (0, 0, 1)}
 
 
 def test_warmup_calls_run_eagerly_first() -> None:

@@ -1,4 +1,11 @@
-"""One of CPython's test modules with and without framehook, each in a process of its own, compared test by test."""
+"""One of CPython's test modules with and without framehook, each in a process of its own, compared test by test.
+
+How much was traced is counted twice, both times from `stats()`.  A frame is one activation of a function that may be
+captured on its own (no generators, class or module bodies); it is whole if one trace has followed it from its first
+to its last instruction, as a frame of its own or inlined in another.  What a frame is resumed with behind a graph break
+is no frame.  As the guards of one frame may fail again and again, and what it inlines is then traced again, the share
+that is asked for is that of the functions: each counts once, and is whole only if every frame of it was.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +31,9 @@ class Comparison:
     Attributes:
         differences: what ended otherwise with framehook, or that a run crashed or took too long.
         tests: tests that were run.
-        whole, attempted: traces that reached the end of their frame, and all of them (`stats()`).
+        whole, attempted: functions each of whose frames was traced whole, and all of which frames were traced.
+        whole_frames, frames: the same in frames.
+        breaks: reasons of graph breaks and of frames that stay eager; each with the functions that were left there.
         internal_errors: failures of framehook itself, one line each.
         seconds: both runs together, start of the processes included.
     """
@@ -34,6 +43,9 @@ class Comparison:
     tests: int = 0
     whole: int = 0
     attempted: int = 0
+    whole_frames: int = 0
+    frames: int = 0
+    breaks: list[tuple[str, list[str]]] = dataclasses.field(default_factory=list)
     internal_errors: list[str] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
 
@@ -44,13 +56,13 @@ class Comparison:
 
     @property
     def share(self) -> float:
-        """Traces that reached the end of their frame, of all."""
+        """Functions of which every frame was traced whole, of all."""
         return self.whole / self.attempted if self.attempted else 0.0
 
     def __str__(self) -> str:
         lines = [
             f"{self.module}: {self.tests} tests, {len(self.differences)} differ; {self.whole} of {self.attempted} "
-            f"frames whole ({self.share:.0%}), {len(self.internal_errors)} internal errors; {self.seconds:.0f} s",
+            f"functions whole ({self.share:.0%}), {self.whole_frames} of {self.frames} frames; {len(self.internal_errors)} internal errors; {self.seconds:.0f} s",
             *(f"  differs: {each}" for each in self.differences),
             *(f"  internal error: {each}" for each in self.internal_errors),
         ]
@@ -91,15 +103,23 @@ def compare(module: str, limit: float = 600.0) -> Comparison:
         if actual != expected:
             differences.append(f"{test}: {expected}, with framehook {actual}\n{text}")
     stats = captured["stats"]
+    functions = [each for each in map(_frames, stats["functions"].values()) if each[1]]
     return Comparison(
         module,
         differences,
         len(plain["outcomes"]),
-        stats["whole"],
-        stats["whole"] + stats["partial"] + stats["eager"],
+        sum(whole == frames for whole, frames in functions),
+        len(functions),
+        *_frames(stats),
+        [(reason, places) for reason, places in stats["breaks"]],
         stats["internal"],
         time.perf_counter() - started,
     )
+
+
+def _frames(stats: dict[str, Any]) -> tuple[int, int]:
+    """Frames that were traced whole, and all that were traced."""
+    return stats["whole_frames"], stats["whole_frames"] + stats["partial_frames"] + stats["eager_frames"]
 
 
 def _run(module: str, limit: float, *options: str) -> Any:

@@ -20,7 +20,7 @@ IN_SUITE = (
     "test_patma", "test_scope",
 )  # fmt: skip
 
-#: Traces that have to reach the end of their frame, of all that are begun in all modules together.
+#: Functions of which every frame has to be traced whole, of all in all modules together.
 LEAST_SHARE = 0.6
 
 _REPLACES_BUILTINS = "replaces or deletes a builtin function that framehook's own Python code uses as well"

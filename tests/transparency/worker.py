@@ -76,12 +76,19 @@ def captured() -> Iterator[dict[str, Any]]:
 
     counted: dict[str, Any] = {}
     internal: list[str] = []
+    breaks: list[tuple[str, list[str]]] = []
 
     def note(record: events.CompileEnd) -> None:
         if record.is_internal_error:
             internal.append(f"{record.function} ({record.filename}:{record.line}): {record.reason}")
+        if any(outcome == "eager" for _, outcome in record.frames):
+            breaks.append((record.reason, [record.function]))
+
+    def note_break(record: events.GraphBreak) -> None:
+        breaks.append((record.reason, [place.function for place in record.stack]))
 
     stop_noting = events.on("compile_end", note)
+    stop_noting_breaks = events.on("graph_break", note_break)
     # Tests compare what is written to standard error; failures are counted all the same.
     logging.getLogger("framehook").disabled = True
     for name in ("engine", "events"):
@@ -94,7 +101,8 @@ def captured() -> Iterator[dict[str, Any]]:
     with every_frame() as capture:
         yield counted
     stop_noting()
-    counted.update(capture.stats().to_dict(), internal=internal)
+    stop_noting_breaks()
+    counted.update(capture.stats().to_dict(), internal=internal, breaks=breaks)
 
 
 def main() -> None:
