@@ -47,6 +47,7 @@ from framehook.values.sequences import (
     ListValue,
     ReversedIterator,
     SequenceIterator,
+    SequenceValue,
     SliceValue,
     TupleValue,
 )
@@ -564,17 +565,42 @@ def _exception(e: Emitter, value: ExceptionValue) -> None:
 
 def _sequence_iterator(e: Emitter, value: SequenceIterator) -> None:
     if value.done:
-        e.call(iter, lambda: e.builder.build_tuple(0))
+        _exhausted(e, _skip, value.sequence)
         return
     e.call(iter, lambda: e.emit(value.sequence))
     _advance(e, value.position)
 
 
+def _reversed_lists_let_go() -> bool:
+    class Held(list[Any]):
+        pass
+
+    held = Held()
+    watch = weakref.ref(held)
+    iterator = reversed(held)
+    del held
+    next(iterator, None)
+    return watch() is None
+
+
+#: Whether `reversed()` of a list lets go of it at its end; CPython 3.13's does not.
+_REVERSED_LISTS_LET_GO = _reversed_lists_let_go()
+
+
 def _reversed_iterator(e: Emitter, value: ReversedIterator) -> None:
+    if value.done and (_REVERSED_LISTS_LET_GO or not isinstance(value.sequence, ListValue)):
+        _exhausted(e, _skip_reversed, value.sequence)
+        return
     if value.position >= len(value.sequence.items):
         raise NotRebuildable("a reversed iterator over a list that became shorter cannot be rebuilt", value)
     e.call(reversed, lambda: e.emit(value.sequence))
     _set_state(e, value.position)
+
+
+def _exhausted(e: Emitter, make: Any, sequence: SequenceValue) -> None:
+    """An iterator that has come to its end: it holds its sequence no more."""
+    build = e.builder.build_list if isinstance(sequence, ListValue) else e.builder.build_tuple
+    e.call(make, functools.partial(build, 0), e.const(None))
 
 
 def _advance(e: Emitter, position: int) -> None:

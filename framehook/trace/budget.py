@@ -9,6 +9,10 @@ from framehook.values.base import BreakGraph
 #: Instructions after which a trace gives up: a loop that long does not become one graph.
 MAX_INSTRUCTIONS = 2_000_000
 
+#: The same for a trace that has not met a single operation: it computes something else than tensors.
+MAX_INSTRUCTIONS_BEFORE_OPERATIONS = 100_000
+MAX_SECONDS_BEFORE_OPERATIONS = 10.0
+
 
 class OverBudget(BreakGraph):
     """The frame costs more than it may: it stays eager, and what it calls is captured on its own."""
@@ -20,12 +24,13 @@ class OverBudget(BreakGraph):
 class Budget:
     """Operations, instructions and seconds for one frame, all attempts at it together."""
 
-    __slots__ = ("_deadline", "_operations", "_seconds")
+    __slots__ = ("_deadline", "_operations", "_seconds", "_started")
 
     def __init__(self, operations: int, seconds: float) -> None:
         self._operations = operations
         self._seconds = seconds
-        self._deadline = time.perf_counter() + seconds
+        self._started = time.perf_counter()
+        self._deadline = self._started + seconds
 
     def check(self, instructions: int, operations: int) -> None:
         """Stop a trace that has come, or is about to come, so far.
@@ -39,6 +44,11 @@ class Budget:
                 f"more than {self._operations} operations in one graph (max_trace_ops)",
                 hint.format("max_trace_ops"),
             )
+        if not operations and (
+            instructions > MAX_INSTRUCTIONS_BEFORE_OPERATIONS
+            or time.perf_counter() > self._started + MAX_SECONDS_BEFORE_OPERATIONS
+        ):
+            raise OverBudget("the trace is long and has no operation", "compile what it calls")
         if instructions > MAX_INSTRUCTIONS:
             raise OverBudget(
                 f"more than {MAX_INSTRUCTIONS} instructions in one trace", "compile what it calls"

@@ -40,6 +40,7 @@ from framehook.values.iterators import MAKERS, CallIterator, ConstantIterator, m
 from framehook.values.mappings import DictValue
 from framehook.values.numbers import is_deferred
 from framehook.values.objects import MISSING, ObjectValue, hides_class
+from framehook.values.real_classes import derives, module_of, namespace_of
 from framehook.values.sequences import (
     ListValue,
     ReversedIterator,
@@ -95,7 +96,7 @@ def _is_instance(tr: Any, value: Value, cls: type) -> bool:
         if meta_check is not type.__instancecheck__ and value.example is None:
             # torch's own tensor classes answer from the tensor; a fresh tensor is a plain one.
             return (
-                cls.__module__.startswith("torch") and isinstance(sample, cls) and cls.__name__ != "Parameter"
+                module_of(cls).startswith("torch") and isinstance(sample, cls) and cls.__name__ != "Parameter"
             )
         return isinstance(sample, cls) if value.example is not None else issubclass(own, cls)
     if own is cls:
@@ -110,13 +111,13 @@ def _is_instance(tr: Any, value: Value, cls: type) -> bool:
     if not isinstance(check, types.FunctionType) or check is abc.ABCMeta.__instancecheck__:
         return _is_subclass(tr, own, cls)
     if meta is _PROTOCOL_META:
-        if cls not in own.__mro__ and is_mutable_class(own):
+        if cls not in own.__mro__ and is_mutable_class(own) and getattr(cls, "_is_protocol", False):
             return _has_protocol(tr, value, own, cls)
         return _is_subclass(tr, own, cls)
     if _is_torch_meta(cls):
         return issubclass(own, cls)
     real = getattr(value, "obj", None)
-    if real is not None and meta.__module__ in ("typing", "enum"):
+    if real is not None and module_of(meta) in ("typing", "enum"):
         try:
             return isinstance(real, cls)
         except TypeError as error:
@@ -140,7 +141,7 @@ def _has_protocol(tr: Any, value: Value, own: type, cls: type) -> bool:
         or hook_module != "typing"
         or tr.class_attr(own, "__getattr__") is not MISSING
         or tr.class_attr(own, "__getattribute__") is not object.__getattribute__
-        or cls.__module__ in ("typing", "typing_extensions")
+        or module_of(cls) in ("typing", "typing_extensions")
     ):
         tr.graph_break("call", f"isinstance() of {value.describe()} and a protocol ({cls.__qualname__})")
         raise AssertionError
@@ -190,7 +191,7 @@ def _guard_metaclass(tr: Any, meta: type, name: str) -> None:
 
 def _is_library(cls: type) -> bool:
     """Whether a class of the standard library or of torch, whose ways nobody changes while a program runs."""
-    root = cls.__module__.partition(".")[0]
+    root = module_of(cls).partition(".")[0]
     return root == "torch" or (root in sys.stdlib_module_names and root != "__main__")
 
 
@@ -244,7 +245,7 @@ def _is_subclass(tr: Any, own: type, cls: type) -> bool:
         ):
             _guard_bases(tr, own)
             return True
-    if _is_installed(own.__module__) and _is_installed(cls.__module__):
+    if _is_installed(module_of(own)) and _is_installed(module_of(cls)):
         return answer  # packages register their own classes when they are imported
     # Whether the one is registered with the other, or has what the other asks for, can change.
     predicate = _still_subclass if answer else _still_no_subclass
@@ -261,7 +262,7 @@ def _still_no_subclass(own: type, cls: type) -> bool:
 
 
 def _is_torch_meta(cls: type) -> bool:
-    return type(cls).__module__.startswith("torch.")
+    return module_of(type(cls)).startswith("torch.")
 
 
 @rule(isinstance)
@@ -286,7 +287,7 @@ def _callable(tr: Any, value: Value) -> bool:
     value = value.realize(tr)
     if isinstance(value, ObjectValue):
         return tr.class_attr(value.cls, "__call__") is not MISSING
-    return any("__call__" in base.__dict__ for base in value.python_type().__mro__)
+    return any("__call__" in namespace_of(base) for base in value.python_type().__mro__)
 
 
 @rule(super)
@@ -323,8 +324,8 @@ def _super(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
 
 def _super_of(tr: Any, cls: type, owner: Value) -> Value:
     value = owner.realize(tr)
-    is_class = isinstance(value, ClassValue) and issubclass(value.fn, cls)
-    if not is_class and not issubclass(value.python_type(), cls):
+    is_class = isinstance(value, ClassValue) and derives(value.fn, cls)
+    if not is_class and not derives(value.python_type(), cls):
         tr.graph_break("exception", f"super() of {value.describe()}, which is no {cls.__qualname__}")
     return SuperValue(cls, owner)
 

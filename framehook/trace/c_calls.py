@@ -40,6 +40,7 @@ from framehook.values.functions import (
 )
 from framehook.values.mappings import DictValue
 from framehook.values.objects import MISSING, InstanceDictValue, ObjectValue, has_instance_dict
+from framehook.values.real_classes import derives
 from framehook.values.sequences import (
     BuiltinContainer,
     TupleValue,
@@ -239,7 +240,7 @@ def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwarg
             plain = [_content(arg) for arg in args]
             return tr.call(owner.base.get_attr(tr, name), plain, kwargs)
         if owner.base is None:
-            if name == "__init__" and not args and not kwargs:
+            if name == "__init__" and not args and not kwargs and not derives(owner.cls, BaseException):
                 return none
             if name in ("__eq__", "__ne__") and len(args) == 1:
                 same = operators.is_same(tr, owner, args[0])

@@ -23,6 +23,7 @@ from framehook.values.functions import CellValue, FunctionValue, NestedFunctionV
 from framehook.values.mappings import DictValue
 from framehook.values.objects import MISSING, ObjectValue
 from framehook.values.plain import as_plain
+from framehook.values.real_classes import module_of
 from framehook.values.sequences import TupleValue, drain
 
 _METACLASSES = (type, abc.ABCMeta)
@@ -108,7 +109,8 @@ def _takes_templates(tr: Any, base: type) -> bool:
     """Whether nobody looks for the subclasses of a class: it is one of the library, or of the frame itself."""
     if id(base) in tr.templates or not is_mutable_class(base):
         return True
-    return base.__module__.partition(".")[0] in sys.stdlib_module_names and base.__module__ != "__main__"
+    name = module_of(base)
+    return name.partition(".")[0] in sys.stdlib_module_names and name != "__main__"
 
 
 def _check_member(tr: Any, name: str, value: Value) -> None:

@@ -16,10 +16,12 @@ from framehook.source import Source
 from framehook.values.base import ConstantValue, Value, fold, is_constant, to_constant
 from framehook.values.classes import ClassValue
 from framehook.values.deques import DequeValue
+from framehook.values.descriptors import part_of
 from framehook.values.exceptions import ExceptionValue, native_exception
 from framehook.values.mappings import DictValue
 from framehook.values.numbers import is_untouched_number
 from framehook.values.objects import MISSING, ObjectValue, has_plain_names
+from framehook.values.real_classes import derives, namespace_of
 from framehook.values.sequences import ListValue, TupleValue, drain
 from framehook.values.sets import SetValue
 
@@ -71,7 +73,7 @@ class ClassLookup:
                 found = stores.values[name]
                 if found is not None:
                     return found
-            elif name in base.__dict__:
+            elif name in namespace_of(base):
                 return None
         return None
 
@@ -96,14 +98,14 @@ class ClassLookup:
                 template.later = stores.values
         if name not in stores.values:
             namespace = tr.absolute(cls, None).member("__dict__")
-            is_there = name in cls.__dict__
+            is_there = name in namespace_of(cls)
             tr.guard(namespace, Check.HAS_KEY if is_there else Check.NO_KEY, name)
         else:
             is_there = stores.values[name] is not None
         if value is None and not is_there:
             tr.graph_break("exception", f"{what}, which is not there, is deleted")
         self._stored_names.add(name)
-        if value is None and name not in cls.__dict__:
+        if value is None and name not in namespace_of(cls):
             del stores.values[name]
         else:
             stores.values[name] = value
@@ -120,7 +122,7 @@ class ClassLookup:
             self.tr.keep_alive.append(cls)
             found = MISSING
             for base in cls.__mro__:
-                namespace = base.__dict__
+                namespace = namespace_of(base)
                 if id(base) not in self._plain:
                     if not has_plain_names(namespace):
                         self.tr.graph_break(
@@ -177,7 +179,7 @@ class ClassLookup:
         if self.tr.templates:
             for base in cls.__mro__:
                 template = self.tr.templates.get(id(base))
-                if name in base.__dict__:
+                if name in namespace_of(base):
                     return None if template is None else template.functions.get(name)
         return None
 
@@ -241,12 +243,24 @@ def make_instance(tr: Any, value: ClassValue, args: Sequence[Value], kwargs: dic
     if isinstance(new, types.FunctionType):
         fn = tr.class_value_attr(cls, "__new__").realize(tr)
         if not isinstance(fn, ClassValue) and fn.python_type() is staticmethod:
-            fn = tr.wrap(new, fn.source.member("__func__"))
+            found = part_of(tr, tr.class_attr(cls, "__new__"), fn, "__func__")
+            assert found is not None
+            fn = found.realize(tr)
         instance = tr.call(fn, [value, *args], kwargs).realize(tr)
     else:
+        if (
+            kwargs
+            and new is not object.__new__
+            and not derives(cls, BaseException)
+            and not _ignores_keywords(new)
+        ):
+            tr.graph_break("call", f"{value.describe()} is made by C code, with keyword arguments")
         instance = new_instance(tr, cls, new, args, bool(args or kwargs))
-    if not issubclass(instance.python_type(), cls):
+    if not derives(instance.python_type(), cls):
         return instance
+    if instance.python_type() is not cls:
+        # `__new__` has made an instance of a class below: that one's `__init__` it is.
+        cls = instance.python_type()
     init = tr.class_attr(cls, "__init__")
     if isinstance(init, types.FunctionType):
         result = tr.call(tr.class_value_attr(cls, "__init__"), [instance, *args], kwargs).realize(tr)
@@ -262,6 +276,11 @@ def make_instance(tr: Any, value: ClassValue, args: Sequence[Value], kwargs: dic
             else:
                 tr.call_c_method(instance, "__init__", args, kwargs)
     return instance
+
+
+def _ignores_keywords(new: Any) -> bool:
+    """Whether a `__new__` of C code leaves the arguments to `__init__`."""
+    return any(new is base.__new__ for base in (dict, list, set, collections.deque, collections.OrderedDict))
 
 
 def new_instance(tr: Any, cls: type, new: Any, args: Sequence[Value], has_arguments: bool) -> Value:
@@ -280,6 +299,11 @@ def new_instance(tr: Any, cls: type, new: Any, args: Sequence[Value], has_argume
                 tr.throw(TypeError, "object.__new__() takes exactly one argument (the type to instantiate)")
             if tr.class_attr(cls, "__init__") is object.__init__:
                 tr.throw(TypeError, f"{cls.__name__}() takes no arguments")
+            try:
+                object.__new__(cls, None)
+            except TypeError as error:
+                # A `__new__` that the class once had has left its mark.
+                tr.throw(TypeError, *error.args)
         return ObjectValue(cls, None)
     if new is tuple.__new__:
         return ObjectValue(cls, None, base=TupleValue(drain(tr, args[0]) if args else []))
@@ -311,7 +335,7 @@ def _enum_member(tr: Any, value: ClassValue, args: Sequence[Value]) -> Value:
     if len(args) != 1:
         tr.graph_break("call", f"{value.describe()} is called")
     arg = args[0].realize(tr)
-    if isinstance(arg, ObjectValue) and issubclass(arg.cls, cls):
+    if isinstance(arg, ObjectValue) and derives(arg.cls, cls):
         return arg
     known, obj = to_constant(tr, arg)
     if not known:
@@ -334,7 +358,7 @@ def _enum_member(tr: Any, value: ClassValue, args: Sequence[Value]) -> Value:
 def _missing_member(tr: Any, value: ClassValue, arg: Value) -> Value:
     """What a `_missing_` of one's own makes of a value."""
     found = tr.call(value.get_attr(tr, "_missing_"), [arg], {}).realize(tr)
-    if isinstance(found, ObjectValue) and issubclass(found.cls, value.fn):
+    if isinstance(found, ObjectValue) and derives(found.cls, value.fn):
         return found
     if isinstance(found, ConstantValue) and found.value is None:
         _, obj = to_constant(tr, arg)

@@ -16,6 +16,7 @@ from framehook.values.functions import BoundMethodValue, FunctionValue, NestedFu
 from framehook.values.identity import IdentityNumber
 from framehook.values.mappings import DictValue, hash_key
 from framehook.values.objects import MISSING, InstanceDictValue, ObjectValue, has_instance_dict
+from framehook.values.real_classes import namespace_of
 from framehook.values.sequences import BuiltinMethod, ListValue, TupleValue
 from framehook.values.sets import SetValue, make_set
 
@@ -240,4 +241,4 @@ class _Copying:
 
 
 def _has_slots(cls: type) -> bool:
-    return any("__slots__" in base.__dict__ and base.__dict__["__slots__"] for base in cls.__mro__)
+    return any("__slots__" in namespace_of(base) and namespace_of(base)["__slots__"] for base in cls.__mro__)

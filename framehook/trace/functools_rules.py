@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -100,7 +101,13 @@ def rule_of(tr: Any, fn: FunctionValue) -> Rule | None:
         if not isinstance(cls, ClassValue):
             tr.graph_break("call", "a generic function is asked for what is no class")
             raise AssertionError
-        target = fn.fn(cls.fn)
+        cells = dict(zip(fn.fn.__code__.co_freevars, fn.fn.__closure__ or (), strict=True))
+        if type(cells["dispatch_cache"].cell_contents) is not weakref.WeakKeyDictionary:
+            tr.graph_break("call", "the cache of a generic function is one of the program's")
+        try:
+            target = fn.fn(cls.fn)
+        except RuntimeError as error:
+            tr.graph_break("exception", f"{cls.describe()} is dispatched: {error}")
         tr.guard(None, Check.PREDICATE, (Dispatches(target), (fn.source, tr.absolute(cls.fn, None))))
         found: Value = tr.wrap(target, tr.absolute(target, None))
         return found

@@ -29,6 +29,7 @@ from framehook.values.mappings import DictValue, DictView
 from framehook.values.numbers import defer
 from framehook.values.objects import InstanceDictValue, ObjectValue
 from framehook.values.proxies import MappingProxyValue
+from framehook.values.real_classes import derives, module_of
 from framehook.values.sequences import BuiltinContainer, ListValue, SequenceValue, TupleValue, drain
 from framehook.values.sets import SetValue, is_set_like, operand, set_change, set_combine
 from framehook.values.tensor import TensorValue, check_method
@@ -247,8 +248,10 @@ def _by_methods(
     left_type, right_type = left.python_type(), right.python_type()
     if left_type is right_type:
         order.pop()
-    elif issubclass(right_type, left_type):
-        order.reverse()
+    elif derives(right_type, left_type):
+        # CPython's `method_is_overloaded`: a class below that inherits the method does not come first.
+        if tr.class_attr(right_type, reflected) is not tr.class_attr(left_type, reflected):
+            order.reverse()
     for receiver, method, argument in order:
         if isinstance(receiver, ObjectValue):
             special = receiver.special(tr, method)
@@ -452,7 +455,7 @@ def _by_identity(value: Value) -> bool:
     """Whether == of the object is identity."""
     if isinstance(value, CallableValue) and not isinstance(value, ClassValue):
         kind: Any = type(value.fn)
-        return kind.__eq__ is object.__eq__ or kind.__module__.startswith("torch")
+        return kind.__eq__ is object.__eq__ or module_of(kind).startswith("torch")
     return isinstance(
         value, (FunctionValue, NestedFunctionValue, CallableValue, ModuleObjectValue, GeneratorValue)
     )
@@ -484,12 +487,13 @@ def _compare_sequences(tr: Tracer, op: str, left: SequenceValue, right: Sequence
     if op in ("==", "!=") and len(mine) != len(other):
         return ConstantValue(op == "!=")
     # Not of copies: a comparison may change the sequences.
-    for a, b in zip(mine, other, strict=False):
+    for position, (a, b) in enumerate(zip(mine, other, strict=False)):
         if not equals(tr, a, b):
+            if position >= min(len(mine), len(other)):
+                break  # the comparison has made one of them shorter, and their lengths decide
             if op in ("==", "!="):
                 return ConstantValue(op == "!=")
-            return compare(tr, op, a, b)
-    mine, other = left.items, right.items
+            return compare(tr, op, mine[position], other[position])
     return ConstantValue(COMPARE[op][0](len(mine), len(other)))
 
 
@@ -508,7 +512,7 @@ def _compare_by_methods(
         return fold(tr, COMPARE[op][0], [left, right], {})
     order = [(left, forward, right), (right, reflected, left)]
     left_type, right_type = left.python_type(), right.python_type()
-    if left_type is not right_type and issubclass(right_type, left_type):
+    if left_type is not right_type and derives(right_type, left_type):
         order.reverse()
     for receiver, method, argument in order:
         if not isinstance(receiver, ObjectValue):

@@ -20,6 +20,7 @@ from framehook.values.base import CONSTANT_TYPES, ConstantValue, Value
 from framehook.values.classes import ClassValue
 from framehook.values.functions import FunctionValue
 from framehook.values.objects import ObjectValue
+from framehook.values.real_classes import derives
 from framehook.values.sequences import ListValue, SequenceValue
 from framehook.values.tensor import TensorValue
 
@@ -308,7 +309,7 @@ def call_real(tr: Any, fn: Any, value: Value, args: Sequence[Value], kwargs: dic
                 return first.call_method(tr, fn.__name__, args[1:], kwargs)
         elif isinstance(first, ConstantValue):
             return tr.call(first.get_attr(tr, fn.__name__), args[1:], kwargs)
-        elif issubclass(first.python_type(), owner):
+        elif derives(first.python_type(), owner):
             check_implementation(tr, first, fn)
             return call_c_method(tr, first, fn.__name__, args[1:], kwargs)
     if isinstance(fn, types.BuiltinFunctionType) and fn.__name__ == "__new__" and args:

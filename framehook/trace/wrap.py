@@ -22,6 +22,7 @@ from framehook.values.functions import BoundMethodValue, CellValue, FunctionValu
 from framehook.values.mappings import DictValue, ObjectKey, hash_key, is_hashed_by_identity
 from framehook.values.objects import ObjectValue
 from framehook.values.proxies import MappingProxyValue
+from framehook.values.real_classes import module_of
 from framehook.values.sequences import ListValue, SliceValue, TupleValue
 from framehook.values.sets import SetValue
 from framehook.values.tensor import TensorValue
@@ -91,7 +92,7 @@ def _make(tr: Any, obj: Any, cls: type, source: Source) -> Value:
         if id(object.__getattribute__(obj, "__dict__")) in tr.known:
             tr.graph_break("container", f"the __dict__ of module {module_name(obj)} is also used as a dict")
         return ModuleObjectValue(obj, _absolute(tr, obj, source))
-    if issubclass(cls, _IDENTITY_TYPES) or cls.__module__ in ("torch._ops", "torch.jit._builtins"):
+    if issubclass(cls, _IDENTITY_TYPES) or module_of(cls) in ("torch._ops", "torch.jit._builtins"):
         return CallableValue(obj, _absolute(tr, obj, source))
     unwrapped = tr.see_through(obj, source)
     if unwrapped is not None:
@@ -125,6 +126,15 @@ def _absolute(tr: Any, obj: Any, source: Source) -> Source:
     return tr.absolute(obj, source)
 
 
+#: Elements of a container from outside that a trace looks at; each becomes a value of its own.
+_MAX_ELEMENTS = 1 << 17
+
+
+def _check_length(tr: Any, obj: Any, length: int) -> None:
+    if length > _MAX_ELEMENTS:
+        tr.graph_break("limit", f"a {type(obj).__name__} of {length} elements is too long to be traced")
+
+
 def _builtin_part(tr: Any, obj: Any, cls: type, source: Source) -> Value | None:
     """What the builtin base class of an object stores."""
     if issubclass(cls, dict):
@@ -132,11 +142,13 @@ def _builtin_part(tr: Any, obj: Any, cls: type, source: Source) -> Value | None:
         native = next((base for base in cls.__mro__ if _MAKERS_BY_ID.get(id(base)) is _dict), dict)
         return _dict_of(tr, obj, source, native)
     if issubclass(cls, list):
+        _check_length(tr, obj, list.__len__(obj))
         items = list.__iter__(obj)
         return ListValue([tr.lazy(item, source.item(index)) for index, item in enumerate(items)], source)
     if issubclass(cls, collections.deque):
         return _deque_of(tr, obj, source)
     if issubclass(cls, tuple):
+        _check_length(tr, obj, tuple.__len__(obj))
         parts = tuple.__iter__(obj)
         return TupleValue([tr.lazy(item, source.item(index)) for index, item in enumerate(parts)], source)
     return None
@@ -163,11 +175,13 @@ def _tensor(tr: Any, obj: torch.Tensor, source: Source) -> TensorValue:
 
 
 def _list(tr: Any, obj: list[Any], source: Source) -> Value:
+    _check_length(tr, obj, len(obj))
     tr.guard(source, Check.TYPE, list)
     return ListValue([LazyValue(item, source.item(index)) for index, item in enumerate(obj)], source)
 
 
 def _tuple(tr: Any, obj: tuple[Any, ...], source: Source) -> Value:
+    _check_length(tr, obj, len(obj))
     tr.guard(source, Check.TYPE, type(obj))
     items: list[Value] = [LazyValue(item, source.item(index)) for index, item in enumerate(obj)]
     value = TupleValue(items, source)
@@ -175,11 +189,18 @@ def _tuple(tr: Any, obj: tuple[Any, ...], source: Source) -> Value:
 
 
 def _dict_of(tr: Any, obj: dict[Any, Any], source: Source, cls: type) -> DictValue:
+    _check_length(tr, obj, dict.__len__(obj))
     items: dict[Any, tuple[Value, Value]] = {}
     # Past whatever a subclass defines.  An OrderedDict hashes its keys anew when it is looked through.
     keys = tuple(dict.keys(obj))
     if cls is collections.OrderedDict and is_constant(keys):
-        keys = tuple(collections.OrderedDict.keys(obj))  # type: ignore[arg-type]
+        try:
+            ordered = tuple(collections.OrderedDict.keys(obj))  # type: ignore[arg-type]
+        except KeyError:
+            ordered = ()
+        if len(ordered) != len(keys) or set(ordered) != set(keys):
+            tr.graph_break("container", "an OrderedDict was changed by the methods of dict")
+        keys = ordered
     for key in keys:
         if is_constant(key):
             items[key] = (ConstantValue(key), tr.lazy(dict.__getitem__(obj, key), source.item(key)))
@@ -218,6 +239,7 @@ def _set(tr: Any, obj: Any, source: Source) -> Value:
             classes.put(hash_key(tr, member), member)
         classes.original = tuple(classes.found)
         return classes
+    _check_length(tr, obj, len(obj))
     if not is_constant(tuple(obj)):
         tr.graph_break("container", "a set of objects that are not plain constants")
     tr.guard(source, Check.TYPE, type(obj))
@@ -235,6 +257,7 @@ def _deque(tr: Any, obj: collections.deque[Any], source: Source) -> Value:
 
 
 def _deque_of(tr: Any, obj: collections.deque[Any], source: Source) -> DequeValue:
+    _check_length(tr, obj, collections.deque.__len__(obj))
     items = list(collections.deque.__iter__(obj))
     tr.guard(source, Check.LENGTH, len(items))
     tr.guard(source.member("maxlen"), Check.EQUALS, obj.maxlen)

@@ -10,6 +10,7 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from framehook.values.real_classes import namespace_of
 from framehook.values.wording import type_name
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ class Tracer(Protocol):
 
 def defines(cls: type, name: str) -> bool:
     """Whether a class has an attribute of its own or an inherited one, its metaclass aside."""
-    return any(name in base.__dict__ for base in cls.__mro__)
+    return any(name in namespace_of(base) for base in cls.__mro__)
 
 
 class Value:
@@ -368,7 +369,7 @@ class ConstantValue(Value):
         tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
 
     def set_attr(self, tr: Tracer, name: str, value: Value) -> None:
-        if type(self.value) in _BARE_TYPES:
+        if type(self.value) in _BARE_TYPES and name != "__class__":
             try:
                 setattr(self.value, name, None)
             except AttributeError as error:
@@ -456,6 +457,27 @@ def fold(tr: Tracer, fn: Callable[..., Any], args: Sequence[Value], kwargs: dict
     return call_now(tr, fn, args, kwargs, to_constant)
 
 
+#: Containers in containers that a folded call may go through.  What native code can follow depends on the stack at
+#: the time of the call, and the tracer has a deeper one.
+_MAX_NESTING = 50
+
+
+def _is_deep(obj: Any) -> bool:
+    """Whether an object is a container of containers of containers, and so on for too long."""
+    level = [obj]
+    for _ in range(_MAX_NESTING):
+        parts: dict[int, Any] = {}
+        for each in level:
+            if type(each) in (list, tuple):
+                parts.update((id(part), part) for part in each if type(part) in (list, tuple, dict))
+            elif type(each) is dict:
+                parts.update((id(part), part) for part in each.values() if type(part) in (list, tuple, dict))
+        if not parts:
+            return False
+        level = list(parts.values())
+    return True
+
+
 def call_now(
     tr: Tracer,
     fn: Callable[..., Any],
@@ -474,6 +496,8 @@ def call_now(
 
     positional = [plain(arg) for arg in args]
     named = {name: plain(arg) for name, arg in kwargs.items()}
+    if any(_is_deep(obj) for obj in (*positional, *named.values())):
+        tr.graph_break("limit", "values are nested so deeply that native code may not be able to follow")
     try:
         result = fn(*positional, **named)
     except (ObservedException, BreakGraph):

@@ -20,6 +20,7 @@ from framehook.values.objects import (
     bind_raw,
     is_data_descriptor,
 )
+from framehook.values.real_classes import derives, module_of, namespace_of
 from framehook.values.sequences import BuiltinMethod
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class CallableValue(Value):
         else:
             owner = getattr(self.fn, "__self__", None)
             is_function = kind is types.BuiltinFunctionType and isinstance(owner, types.ModuleType | None)
-            is_plain = kind.__hash__ is object.__hash__ or is_function or kind.__module__.startswith("torch")
+            is_plain = kind.__hash__ is object.__hash__ or is_function or module_of(kind).startswith("torch")
         if not is_plain:
             tr.graph_break("call", f"{self.describe()} is hashed by its own __hash__")
         return ("object", id(self.fn))
@@ -112,7 +113,7 @@ class ClassValue(CallableValue):
             return stored
         if name == "__dict__":
             return ClassDictValue(self)
-        if name in _TYPE_FIELDS and (name not in _KEPT_BY_CLASS or name not in cls.__dict__):
+        if name in _TYPE_FIELDS and (name not in _KEPT_BY_CLASS or name not in namespace_of(cls)):
             # Never what a base class has under that name.
             tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
         raw = tr.class_attr(cls, name)
@@ -275,8 +276,8 @@ class ClassDictValue(Value):
         if not cls.__flags__ & (1 << 8):  # Py_TPFLAGS_IMMUTABLETYPE
             assert self.owner.source is not None
             place = self.owner.source.member("__dict__")
-            tr.guard(place, Check.HAS_KEY if name in cls.__dict__ else Check.NO_KEY, name)
-        return name in cls.__dict__
+            tr.guard(place, Check.HAS_KEY if name in namespace_of(cls) else Check.NO_KEY, name)
+        return name in namespace_of(cls)
 
     def contains(self, tr: Tracer, item: Value) -> bool:
         known, name = to_constant(tr, item)
@@ -410,15 +411,15 @@ class SuperValue(Value):
     def get_attr(self, tr: Tracer, name: str) -> Value:
         owner = self.owner.realize(tr)
         # `super(cls, subclass)` looks for class methods; a class that is an instance of `cls` is an object.
-        is_class = isinstance(owner, ClassValue) and issubclass(owner.fn, self.cls)
+        is_class = isinstance(owner, ClassValue) and derives(owner.fn, self.cls)
         start = owner.fn if isinstance(owner, ClassValue) and is_class else owner.python_type()
         mro = start.__mro__
         if self.cls not in mro:
             tr.graph_break("exception", f"super() of {owner.describe()}, which is no {self.cls.__qualname__}")
         position = mro.index(self.cls) + 1
         for base in mro[position:]:
-            if name in base.__dict__:
-                raw = base.__dict__[name]
+            if name in namespace_of(base):
+                raw = namespace_of(base)[name]
                 # The guard is on the class that has it, and on those before it that have it not.
                 value = tr.super_attr(start, mro[position:], base, name)
                 if is_class:

@@ -17,6 +17,7 @@ from framehook.values.functions import BoundMethodValue
 from framehook.values.iterators import ItemIterator
 from framehook.values.mappings import DictValue, OwnKey, hash_key
 from framehook.values.purity import is_pure_method
+from framehook.values.real_classes import derives, namespace_of
 from framehook.values.sequences import (
     BuiltinContainer,
     BuiltinMethod,
@@ -126,6 +127,8 @@ class ObjectValue(Value):
                 ):
                     raise
             return tr.call(tr.class_value_attr(cls, "__getattr__"), asked, {})
+        if not isinstance(custom, types.WrapperDescriptorType):
+            tr.graph_break("attribute", f"__getattribute__ of {self.describe()} is no function")
         if name == "__class__" and not hides_class(cls):
             return tr.class_value(cls, self)
         if name == "__dict__" and has_instance_dict(cls):
@@ -279,7 +282,11 @@ class ObjectValue(Value):
         Special methods are looked up on the class only (Python data model, 3.3.12).
         """
         raw = tr.class_attr(self.cls, name)
-        if raw is MISSING or isinstance(raw, SLOT_WRAPPERS):
+        if raw is MISSING:
+            return None
+        if isinstance(raw, SLOT_WRAPPERS):
+            if not derives(self.cls, getattr(raw, "__objclass__", self.cls)):
+                tr.graph_break("exception", f"{name} of {self.describe()} is that of another class")
             return None
         if raw is None:
             tr.graph_break("exception", f"{name} of {self.describe()} is None")
@@ -455,7 +462,7 @@ def is_slot(cls: type, name: str) -> bool:
 def hides_class(cls: type) -> bool:
     """Whether `obj.__class__` is anything but `type(obj)`; a class that exists cannot come to do so."""
     for base in cls.__mro__:
-        if "__class__" in base.__dict__:
+        if "__class__" in namespace_of(base):
             return base is not object
     return False
 
@@ -492,7 +499,7 @@ def bind_raw(tr: Tracer, raw: object, value: Value, owner: Value, cls: type, nam
     """Bind the raw class attribute `raw` (as a value: `value`) to `owner`, an instance of `cls`."""
     kind = type(raw)
     if kind in _FIELDS and isinstance(owner, ObjectValue) and owner.base is not None:
-        if issubclass(owner.base.python_type(), raw.__objclass__):  # type: ignore[attr-defined]
+        if derives(owner.base.python_type(), raw.__objclass__):  # type: ignore[attr-defined]
             return owner.base.get_attr(tr, name)
     if kind is types.FunctionType:
         return BoundMethodValue(value, owner)

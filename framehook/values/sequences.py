@@ -349,12 +349,13 @@ class SequenceIterator(IteratorValue):
 class ReversedIterator(IteratorValue):
     """`reversed()` of a list or tuple; sees changes made while it runs, as CPython's does."""
 
-    __slots__ = ("position", "sequence")
+    __slots__ = ("done", "position", "sequence")
 
     def __init__(self, sequence: SequenceValue) -> None:
         self.source = None
         self.sequence = sequence
         self.position = len(sequence.items) - 1
+        self.done = False
 
     def python_type(self) -> type:
         return reversed if isinstance(self.sequence, TupleValue) else type(reversed([]))
@@ -363,6 +364,7 @@ class ReversedIterator(IteratorValue):
         items = self.sequence.items
         if not 0 <= self.position < len(items):
             self.position = -1
+            self.done = True
             return None
         self.position -= 1
         return items[self.position + 1]
@@ -392,7 +394,18 @@ def drain(tr: Tracer, value: Value) -> list[Value]:
     elements = []
     while (item := iterator.next(tr)) is not None:
         elements.append(item)
+        check_length(tr, elements)
     return elements
+
+
+#: Elements that one loop inside of native code may collect while tracing.
+_MAX_COLLECTED = 1 << 17
+
+
+def check_length(tr: Tracer, elements: list[Value]) -> None:
+    """Break when an iterable turns out to be that long, or endless."""
+    if len(elements) > _MAX_COLLECTED:
+        tr.graph_break("limit", f"an iterable of more than {_MAX_COLLECTED} elements is gone through")
 
 
 def ask_for_length(tr: Tracer, value: Value) -> None:
@@ -437,6 +450,7 @@ def _list_extend(tr: Tracer, self: ListValue, args: Sequence[Value], kwargs: dic
     ask_for_length(tr, source)
     while (item := iterator.next(tr)) is not None:
         self.items.append(item)
+        check_length(tr, self.items)
     return ConstantValue(None)
 
 

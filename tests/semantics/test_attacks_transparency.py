@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import collections
+import collections.abc
 import enum
 import functools
+import gc
 import itertools
 import sys
 import types
+import typing
 import unittest
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -454,6 +458,233 @@ def assert_raises_in_a_handler():
         with Case().assertRaises(ValueError) as seen:
             fails(3)
     return repr(seen.exception.__context__), seen.exception.__traceback__
+
+
+@program
+def lists_emptied_by_comparisons():
+    class First:
+        def __eq__(self, other):
+            second.clear()
+            return NotImplemented
+
+    class Second:
+        def __eq__(self, other):
+            first.clear()
+            return NotImplemented
+
+    first, second = [First()], [Second()]
+    return first == second
+
+
+@program
+def text_of_deep_lists():
+    nested: Any = []
+    for _ in range(sys.getrecursionlimit() + 100):
+        nested = [nested]
+    return repr(nested)
+
+
+@program
+def reversed_iterators_let_go_at_the_end():
+    class Held(list):
+        pass
+
+    held = Held()
+    watch = weakref.ref(held)
+    iterator = reversed(held)
+    del held
+    for _ in iterator:
+        pass
+    gc.collect()
+    return type(iterator), watch()
+
+
+@program
+def long_containers():
+    return len(repr([0] * 300_000)), sum(dict.fromkeys(range(200_000)))
+
+
+@program
+def new_of_a_class_below():
+    class Upper:
+        def __new__(cls, arg):
+            return object.__new__(Lower) if arg else object.__new__(cls)
+
+    class Lower(Upper):
+        def __init__(self, arg):
+            self.arg = arg
+
+    return Upper(1).arg, type(Upper(0)).__name__
+
+
+@program
+def inherited_reflected_operator():
+    class Upper:
+        def __floordiv__(self, other):
+            return "forward"
+
+        def __rfloordiv__(self, other):
+            return "reflected"
+
+    class Same(Upper):
+        pass
+
+    class Own(Upper):
+        def __rfloordiv__(self, other):
+            return "own"
+
+    return Upper() // Same(), Upper() // Own(), Same() // Upper()
+
+
+@program
+def hook_that_is_a_descriptor():
+    class Hook:
+        def __get__(self, owner, cls=None):
+            def get(name):
+                log.append(name)
+                raise AttributeError(name)
+
+            return get
+
+    class Hooked:
+        __getattribute__ = Hook()
+
+    return getattr(Hooked(), "name", "default")
+
+
+@program
+def method_of_another_class():
+    class Number(int):
+        __eq__ = str.__eq__
+        __hash__ = int.__hash__
+
+    return Number() == Number()
+
+
+@program
+def keywords_for_a_tuple():
+    class Row(tuple):
+        pass
+
+    return Row(iterable=())
+
+
+@program
+def new_that_was_deleted():
+    class Cls:
+        def __new__(cls, *args):
+            return object.__new__(cls)
+
+        def __init__(self, arg):
+            self.arg = arg
+
+    del Cls.__new__
+    return Cls(1).arg
+
+
+@program
+def pattern_that_is_no_class():
+    try:
+        raise ValueError
+    except (ValueError, 42):  # type: ignore[misc]
+        return "caught"
+
+
+class AsksBack(type):
+    def __subclasscheck__(cls, other):
+        raise ValueError("asked")
+
+    __instancecheck__ = __subclasscheck__
+
+    @property
+    def __dict__(cls):
+        log.append("dict")
+        return None
+
+
+class Asked(Exception, metaclass=AsksBack):
+    pass
+
+
+@program
+def metaclass_is_not_asked():
+    made = Asked()
+    made.name = 1
+    try:
+        raise made
+    except Asked as caught:
+        return caught.name
+
+
+@program
+def class_of_a_number_is_set():
+    number: Any = 1
+    number.__class__ = bool
+    return number
+
+
+@program
+def module_that_is_a_number():
+    class Cls(Exception):
+        __module__ = 3  # type: ignore[assignment]
+
+    return isinstance(Cls(), ValueError)
+
+
+@program
+def ordered_dict_changed_by_dict():
+    rows = collections.OrderedDict(a=1, b=2)
+    print_nothing(rows)
+    dict.__delitem__(rows, "a")
+    return "NULL" in repr(rows)
+
+
+def print_nothing(value: Any) -> None:
+    sys.getrefcount(value)
+
+
+@program
+def ambiguous_generic_function():
+    @functools.singledispatch
+    def generic(arg):
+        return "base"
+
+    class Both:
+        def __iter__(self):
+            return iter(())
+
+        def __contains__(self, item):
+            return False
+
+    collections.abc.Iterable.register(Both)
+    collections.abc.Container.register(Both)
+    generic.register(collections.abc.Iterable, lambda arg: "iterable")
+    generic.register(collections.abc.Container, lambda arg: "container")
+    return generic(Both())
+
+
+@program
+def error_initialised_again():
+    error = ImportError("text", name="name")
+    error.__init__()  # type: ignore[misc]
+    return error.args, error.name
+
+
+class Shape(typing.Protocol):
+    sides: int
+
+
+class NoProtocol(Shape):
+    sides = 3
+
+
+class LooksAlike:
+    sides = 4
+
+
+@program
+def class_below_a_protocol():
+    return isinstance(LooksAlike(), NoProtocol)
 
 
 @pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)

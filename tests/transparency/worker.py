@@ -120,6 +120,8 @@ def main() -> None:
     from test import support
 
     support.use_resources = []  # nothing big, slow or on the network
+    import framehook  # noqa: F401  # and torch, which replaces functions of the standard library
+
     with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
         loader = unittest.TestLoader()
         module = __import__(f"test.{options.module}", fromlist=["*"])

@@ -10,7 +10,8 @@ from framehook.values.base import ConstantValue, ObservedException
 from framehook.values.classes import ClassValue
 from framehook.values.exceptions import ExceptionValue
 from framehook.values.objects import ObjectValue
-from framehook.values.sequences import TupleValue
+from framehook.values.real_classes import derives
+from framehook.values.sequences import TupleValue, drain
 
 
 def _push_exc_info(tr: Any, frame: Any, inst: Any) -> None:
@@ -27,11 +28,14 @@ def _pop_except(tr: Any, frame: Any, inst: Any) -> None:
 
 def _matches(tr: Any, exception: Any, pattern: Any) -> bool:
     pattern = pattern.realize(tr)
-    if isinstance(pattern, TupleValue):
-        return any(_matches(tr, exception, item) for item in pattern.items)
-    if not isinstance(pattern, ClassValue) or not issubclass(pattern.fn, BaseException):
-        tr.throw(TypeError, "catching classes that do not inherit from BaseException is not allowed")
-    return issubclass(exception.realize(tr).python_type(), pattern.fn)
+    patterns = (
+        [item.realize(tr) for item in drain(tr, pattern)] if isinstance(pattern, TupleValue) else [pattern]
+    )
+    # All of them are looked at first.  A metaclass is not asked, neither here nor for the match.
+    for each in patterns:
+        if not isinstance(each, ClassValue) or not derives(each.fn, BaseException):
+            tr.throw(TypeError, "catching classes that do not inherit from BaseException is not allowed")
+    return any(derives(exception.realize(tr).python_type(), each.fn) for each in patterns)
 
 
 def _check_exc_match(tr: Any, frame: Any, inst: Any) -> None:
@@ -57,6 +61,9 @@ def _raise_varargs(tr: Any, frame: Any, inst: Any) -> None:
         raise ObservedException(current)
     cause = frame.pop().realize(tr) if inst.arg == 2 else None
     exception = tr.as_exception(frame.pop())
+    cls = exception.python_type()
+    if type(cls).__subclasscheck__ is not type.__subclasscheck__:
+        tr.graph_break("exception", f"raising {cls.__qualname__} asks its metaclass what it derives from")
     if cause is not None:
         is_none = isinstance(cause, ConstantValue) and cause.value is None
         given = cause.fn if isinstance(cause, ClassValue) else cause.python_type()

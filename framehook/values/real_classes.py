@@ -1,0 +1,25 @@
+"""What classes are, without asking their metaclasses: those may define `__dict__`, `__module__` and subclass checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE; the other classes keep their module in their name
+
+#: The namespace of a class.
+namespace_of: Callable[[type], Mapping[str, Any]] = vars(type)["__dict__"].__get__
+
+
+def derives(cls: type, base: type) -> bool:
+    """Whether `cls` is `base` or inherits from it."""
+    return type.__subclasscheck__(base, cls)
+
+
+def module_of(cls: type) -> str:
+    """Name of the module of a class; empty when that is no string, or nothing."""
+    name = namespace_of(cls).get("__module__") if cls.__flags__ & _HEAP_TYPE else cls.__module__
+    return name if isinstance(name, str) else ""
+
+
+__all__ = ["derives", "module_of", "namespace_of"]
