@@ -52,6 +52,8 @@ def _name(target: Any) -> str:
 def _is_in_place(target: Any, kwargs: dict[str, Value]) -> bool:
     """Whether an operation's name says that it may change its arguments; inference tensors do not count changes."""
     name = _name(target)
+    if target in (operator.and_, operator.or_):
+        return False  # named so because `and` and `or` are keywords
     return (name.endswith("_") and not name.endswith("__")) or name in _IN_PLACE or "out" in kwargs
 
 

@@ -108,7 +108,13 @@ def output_with_its_own_items(x: Tensor) -> Any:
     return list(output.keys()), output["a"] + output[1], len(list(output.values())), output.get("c")
 
 
+def masks_of_views(x: Tensor) -> Any:
+    row = (x > 0)[None].expand(3, -1)
+    return row & row, row | row, x[:1].expand(2) + 1
+
+
 ONE_GRAPH = [
+    masks_of_views,
     deep_copy_through_getattribute,
     shallow_copy_through_getattribute,
     union_is_taken_apart,

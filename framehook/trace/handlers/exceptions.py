@@ -87,6 +87,8 @@ def _before_with(tr: Any, frame: Any, inst: Any) -> None:
     leave = tr.special_method(manager, "__exit__")
     if enter is None or leave is None:
         name = type(manager).__name__ if not hasattr(manager, "cls") else manager.cls.__qualname__
+        if all(hasattr(manager.python_type(), special) for special in ("__enter__", "__exit__")):
+            tr.graph_break("call", f"the context of a '{name}' object is entered and left by C code")
         tr.graph_break("exception", f"'{name}' object does not support the context manager protocol")
     frame.push(leave)
     await_call(tr, frame, enter)
