@@ -6,7 +6,7 @@ import collections
 import functools
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from framehook.codegen.emitter import (
@@ -60,7 +60,8 @@ def _dict(e: Emitter, value: DictValue) -> None:
     kept = [key for key in value.original_keys if key in value.items]
     if list(value.items)[: len(kept)] == kept:
         # Only what has gone is deleted, as it was done: an iterator over the dict must see it as the program left it.
-        gone = {key: how for key, how in value.gone.items() if key in value.original_keys}
+        original = set(value.original_keys)
+        gone = {key: how for key, how in value.gone.items() if key in original}
         if "clear" in gone.values():
             e.call(cls.clear, owner)
             e.builder.pop_top()
@@ -75,8 +76,9 @@ def _dict(e: Emitter, value: DictValue) -> None:
         e.call(cls.clear, owner)
         e.builder.pop_top()
         kept = []
+    untouched = set(kept)
     for known, (key, item) in value.items.items():
-        if known in kept and known not in value.gone and _is_original(value, known, item):
+        if known in untouched and known not in value.gone and _is_original(value, known, item):
             continue
         e.call(cls.__setitem__, owner, functools.partial(e.emit, key), functools.partial(e.emit, item))
         e.builder.pop_top()
@@ -92,8 +94,19 @@ def _set(e: Emitter, value: SetValue) -> None:
             e.builder.pop_top()
 
 
+def _store_elements(deque: collections.deque[Any], elements: Iterable[Any]) -> None:
+    for index, element in enumerate(elements):
+        if collections.deque.__getitem__(deque, index) is not element:
+            collections.deque.__setitem__(deque, index, element)
+
+
 def _deque(e: Emitter, value: DequeValue) -> None:
     owner = _owner(e, value)
+    if not value.version:
+        # Elements in the places of others: iterators over the deque go on.
+        e.call(_store_elements, owner, functools.partial(e.emit_items, value.items))
+        e.builder.pop_top()
+        return
     # The new elements come together before the old ones go.
     e.emit_items(value.items)
     items = e.keep_top()

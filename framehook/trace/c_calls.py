@@ -32,6 +32,7 @@ from framehook.values.base import (
     to_constant,
 )
 from framehook.values.classes import CallableValue, ClassValue
+from framehook.values.deques import DequeValue
 from framehook.values.exceptions import ExceptionValue
 from framehook.values.functions import (
     BoundMethodValue,
@@ -231,7 +232,16 @@ def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwarg
             return found  # type: ignore[return-value]
         if issubclass(type(owner.obj), enum.Enum) and issubclass(type(owner.obj), (str, int, float)):
             # A member of an enum of strings or numbers is a constant.
-            return fold_plain(tr, getattr(owner.obj, name), args, kwargs)
+            native = next(base for base in (str, int, float) if issubclass(type(owner.obj), base))
+            # Not what the enum has by that name: a method in Python that asks for the inherited one comes here.
+            fn = (
+                getattr(native, name).__get__(owner.obj)
+                if hasattr(native, name)
+                else getattr(owner.obj, name)
+            )
+            return fold_plain(tr, fn, args, kwargs)
+        if isinstance(owner.base, DequeValue) and name in ("copy", "__copy__"):
+            tr.graph_break("call", f"{name}() of {owner.describe()} makes another such object")
         if owner.base is not None and name in getattr(owner.base, "methods", {}):
             if args or kwargs or name != "__init__":
                 check_ordered(tr, owner, name)

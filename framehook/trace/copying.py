@@ -8,6 +8,7 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
+from framehook.trace.classes import is_mutable_class
 from framehook.trace.rules import RULES
 from framehook.values.base import ConstantValue, MethodOfConstant, Value
 from framehook.values.classes import CallableValue
@@ -111,6 +112,8 @@ def _is_named_tuple(tr: Any, value: ObjectValue) -> bool:
 def _check_plain(tr: Any, value: ObjectValue, what: str) -> None:
     """Break where an object is copied in another way than by its `__dict__`."""
     cls = value.cls
+    if not is_mutable_class(cls):
+        tr.graph_break("call", f"{what} of {value.describe()}")
     if cls in copyreg.dispatch_table or value.base is not None or _has_slots(cls):
         tr.graph_break("call", f"{what} of {value.describe()}")
     for name in _HOOKS:

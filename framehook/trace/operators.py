@@ -260,7 +260,10 @@ def _by_methods(
                 if not _is_not_implemented(result):
                     return result
             elif receiver.has_c_special(tr, method):
-                if getattr(receiver.base, "cls", None) in (collections.OrderedDict, collections.defaultdict):
+                if isinstance(receiver.base, DequeValue) or getattr(receiver.base, "cls", None) in (
+                    collections.OrderedDict,
+                    collections.defaultdict,
+                ):
                     tr.graph_break(
                         "call", f"operator {op} of {receiver.describe()} makes another such object"
                     )

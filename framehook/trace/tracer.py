@@ -47,6 +47,7 @@ from framehook.trace.classes import ClassLookup, construct
 from framehook.trace.frame import Frame, PreviousException, RaisedAt, StopHere, TracebackValue
 from framehook.trace.graph import GraphBuilder
 from framehook.trace.handlers import HANDLERS
+from framehook.trace.handlers.names import check_let_go
 from framehook.trace.wrap import make_cell, wrap
 from framehook.values.base import (
     NULL,
@@ -507,6 +508,12 @@ class SymbolicTracer:
         """See the protocol."""
         if value.source is not None:
             self.effects.append(value)
+
+    def let_go(self, container: Value, *values: Value) -> None:
+        """See the protocol."""
+        if container.source is not None:
+            for value in values:
+                check_let_go(self, value)
 
     def record_effect(self, effect: Any) -> None:
         """See the protocol."""

@@ -162,6 +162,9 @@ class Tracer(Protocol):
     def mutated(self, value: Value) -> None:
         """Note that a value that exists outside the frame was changed."""
 
+    def let_go(self, container: Value, *values: Value) -> None:
+        """Break where a container that exists outside the frame drops an object whose end somebody sees."""
+
     def binary(self, op: str, left: Value, right: Value) -> Value:
         """Apply a binary operator (`+`, `+=`, `@`, ...)."""
 

@@ -223,6 +223,8 @@ class DictValue(BuiltinContainer):
         old = self.items.get(known)
         if old is None:
             self.version += 1
+        else:
+            tr.let_go(self, old[1])
         self.items[known] = (old[0] if old is not None else key, value)
 
     def del_item(self, tr: Tracer, key: Value) -> None:
@@ -230,6 +232,7 @@ class DictValue(BuiltinContainer):
         self.touch(tr)
         if known not in self.items:
             tr.throw(KeyError, key)
+        tr.let_go(self, *self.items[known])
         self.take_out(known)
 
     def take_out(self, known: Hashable, how: str = "__delitem__") -> tuple[Value, Value]:
@@ -481,6 +484,7 @@ def _dict_clear(tr: Tracer, self: DictValue, args: Sequence[Value], kwargs: dict
     check_arguments(tr, "clear", args, kwargs, 0, 0)
     self.touch(tr)
     for known in list(self.items):
+        tr.let_go(self, *self.items[known])
         self.take_out(known, "clear")
     return ConstantValue(None)
 

@@ -33,7 +33,11 @@ def as_plain(tr: Tracer, value: Value) -> tuple[bool, Any]:
         and all(isinstance(item, ConstantValue) for item in value.found.values())
     ):
         value.order(tr)  # it may be shown
-        return True, value.table.copy()
+        copied = value.table.copy()
+        if list(copied) != list(value.original if value.source is not None else value.table):
+            # Another history has led to another order.
+            tr.graph_break("container", f"the order of {value.describe()}")
+        return True, copied
     elif isinstance(value, ClassValue):
         return True, value.fn
     return False, None

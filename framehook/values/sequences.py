@@ -198,6 +198,7 @@ class ListValue(SequenceValue):
             size = len(self.items)
             if not -size <= index < size:
                 tr.throw(IndexError, "list assignment index out of range")
+            tr.let_go(self, self.items[index])
             self.items[index] = value
             return
         part = as_slice(tr, key)
@@ -206,6 +207,7 @@ class ListValue(SequenceValue):
         resolve_slice(tr, part, len(self.items))
         elements = drain(tr, value)
         self.touch(tr)
+        tr.let_go(self, *self.items[part])
         try:
             self.items[part] = elements
         except ValueError as error:
@@ -219,6 +221,10 @@ class ListValue(SequenceValue):
         if index is None:
             resolve_slice(tr, part, len(self.items))
         self.touch(tr)
+        if index is None:
+            tr.let_go(self, *self.items[part])
+        elif -len(self.items) <= index < len(self.items):
+            tr.let_go(self, self.items[index])
         try:
             del self.items[part]
         except IndexError:
@@ -481,6 +487,7 @@ def _list_pop(tr: Tracer, self: ListValue, args: Sequence[Value], kwargs: dict[s
 def _list_clear(tr: Tracer, self: ListValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     check_arguments(tr, "clear", args, kwargs, 0, 0)
     self.touch(tr)
+    tr.let_go(self, *self.items)
     self.items.clear()
     return ConstantValue(None)
 
@@ -498,6 +505,7 @@ def _list_remove(tr: Tracer, self: ListValue, args: Sequence[Value], kwargs: dic
     for position, item in enumerate(self.items):
         if tr.equals(item, args[0]):
             self.touch(tr)
+            tr.let_go(self, *self.items[position : position + 1])
             del self.items[position : position + 1]  # a comparison may have made it shorter
             return ConstantValue(None)
     tr.throw(ValueError, "list.remove(x): x not in list")

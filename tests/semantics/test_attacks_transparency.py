@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import collections.abc
+import copy
 import enum
 import functools
 import gc
@@ -685,6 +686,91 @@ class LooksAlike:
 @program
 def class_below_a_protocol():
     return isinstance(LooksAlike(), NoProtocol)
+
+
+class Finalized:
+    def __init__(self, name):
+        self.name = name
+
+    def __del__(self):
+        log.append(self.name)
+        rows.clear()
+
+
+rows: dict[str, Any] = {}
+
+
+@program
+def finalizers_of_what_a_dict_drops():
+    rows.update(a=Finalized("a"), b=Finalized("b"))
+    seen = []
+    try:
+        for key in rows:
+            seen.append(key)
+            rows[key] = None
+    except RuntimeError as error:
+        seen.append(str(error))
+    return seen
+
+
+@program
+def finalizers_of_what_a_list_holds():
+    held = [Finalized("a"), Finalized("b")]
+    try:
+        (_,) = iter(held)
+    except ValueError:
+        pass
+    del held
+    return list(log)
+
+
+@program
+def generators_are_not_copied():
+    return copy.copy(each for each in (1, 2))
+
+
+class Iron(enum.IntFlag):
+    ONE = 1
+    TWO = 2
+
+
+class Simple(enum.IntFlag, boundary=enum.KEEP):
+    SINGLE = 1
+
+
+@program
+def text_of_mixed_flags():
+    return repr(Simple.SINGLE | Iron.TWO)
+
+
+class Queue(collections.deque):
+    pass
+
+
+@program
+def deques_of_a_class_of_ones_own():
+    queue = Queue("ab", 3)
+    return [type(each) for each in (queue.copy(), copy.copy(queue), queue * 2, queue + queue)], queue
+
+
+queue = collections.deque("abc")
+
+
+@program
+def iterator_over_a_deque_whose_elements_are_replaced():
+    iterator = iter(queue)
+    print_nothing(iterator)
+    for index, element in enumerate("xyz"):
+        queue[index] = element
+    print_nothing(queue)
+    return list(iterator)
+
+
+@program
+def order_of_a_set_from_outside():
+    chosen = set("gallahad")
+    print_nothing(chosen)
+    return str(weakref.proxy(chosen)) == str(chosen)
 
 
 @pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
