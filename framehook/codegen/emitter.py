@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import inspect
 import itertools
 import operator
 import re
@@ -33,6 +34,7 @@ from framehook.values.functions import (
     CellValue,
     FunctionDict,
     FunctionGet,
+    GeneratorValue,
     NestedFunctionValue,
 )
 from framehook.values.getters import GetterValue
@@ -194,7 +196,8 @@ class Emitter:
         for each in sorted(cycle, key=lambda each: isinstance(each, NestedFunctionValue)):
             if not self.is_cyclic(each):
                 raise CycleFound(each)
-        raise NotRebuildable("a container that contains itself cannot be rebuilt")
+        generator = next((each for each in path[start:] if isinstance(each, GeneratorValue)), None)
+        raise NotRebuildable("a container that contains itself cannot be rebuilt", generator)
 
     def is_cyclic(self, value: Value) -> bool:
         """Whether a value is made empty and filled once it can be referred to."""
@@ -563,6 +566,30 @@ def _exception(e: Emitter, value: ExceptionValue) -> None:
     _attributes(e, value)
 
 
+def _generator(e: Emitter, value: GeneratorValue) -> None:
+    """A generator that has not begun holds what its function was called with and nothing else: call that again."""
+    frame = value.frame
+    if value.started or value.finished:
+        raise NotRebuildable(f"{value.describe()} cannot be rebuilt", value)
+    code, bound = frame.code, frame.locals
+    names = code.co_varnames
+    count = code.co_argcount
+    end = count + code.co_kwonlyargcount
+    args = [bound[name] for name in names[:count]]
+    named: dict[Any, tuple[Value, Value]] = {
+        name: (ConstantValue(name), bound[name]) for name in names[count:end]
+    }
+    if code.co_flags & inspect.CO_VARARGS:
+        args += bound[names[end]].items
+        end += 1
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        named.update(bound[names[end]].items)
+    e.builder.begin_call(lambda: e.emit(frame.function))
+    _plain_tuple(e, TupleValue(args))
+    e.emit(DictValue(named))
+    e.builder.call_function_ex(has_kwargs=True)
+
+
 def _sequence_iterator(e: Emitter, value: SequenceIterator) -> None:
     if value.done:
         _exhausted(e, _skip, value.sequence)
@@ -767,6 +794,7 @@ EMITTERS: dict[type, Callable[[Emitter, Any], None]] = {
     TensorValue: _tensor,
     ObjectValue: _object,
     ExceptionValue: _exception,
+    GeneratorValue: _generator,
     SequenceIterator: _sequence_iterator,
     ReversedIterator: _reversed_iterator,
     ConstantIterator: _constant_iterator,

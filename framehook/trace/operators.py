@@ -30,7 +30,14 @@ from framehook.values.numbers import defer
 from framehook.values.objects import InstanceDictValue, ObjectValue
 from framehook.values.proxies import MappingProxyValue
 from framehook.values.real_classes import derives, module_of
-from framehook.values.sequences import BuiltinContainer, ListValue, SequenceValue, TupleValue, drain
+from framehook.values.sequences import (
+    BuiltinContainer,
+    ListValue,
+    SequenceValue,
+    SliceValue,
+    TupleValue,
+    drain,
+)
 from framehook.values.sets import SetValue, is_set_like, operand, set_change, set_combine
 from framehook.values.tensor import TensorValue, check_method
 from framehook.values.wording import INVERTING_BOOL_WARNS, type_name
@@ -403,6 +410,9 @@ def compare(tr: Tracer, op: str, left: Value, right: Value) -> Value:
             return _compare_sequences(tr, op, left, right)
     elif isinstance(left, DequeValue) and isinstance(right, DequeValue):
         return _compare_sequences(tr, op, ListValue(list(left.items)), ListValue(list(right.items)))
+    elif isinstance(left, SliceValue) and isinstance(right, SliceValue):
+        # slice_richcompare in CPython's sliceobject.c
+        return _compare_sequences(tr, op, TupleValue(left.parts), TupleValue(right.parts))
     elif is_set_like(left) and is_set_like(right):
         return ConstantValue(fn(set(operand(tr, left)[0]), set(operand(tr, right)[0])))
     elif isinstance(left, DictValue) and isinstance(right, DictValue) and op in ("==", "!="):
