@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import inspect
 import itertools
 import operator
 import re
@@ -20,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from framehook.bytecode.assemble import CodeBuilder
+from framehook.codegen.generators import arguments_of
 from framehook.source import LocalSource, ObjectSource, Source
 from framehook.trace.capture import Capture
 from framehook.trace.classes import native_base
@@ -567,26 +567,12 @@ def _exception(e: Emitter, value: ExceptionValue) -> None:
 
 
 def _generator(e: Emitter, value: GeneratorValue) -> None:
-    """A generator that has not begun holds what its function was called with and nothing else: call that again."""
-    frame = value.frame
-    if value.started or value.finished:
+    arguments = arguments_of(value)
+    if arguments is None:
         raise NotRebuildable(f"{value.describe()} cannot be rebuilt", value)
-    code, bound = frame.code, frame.locals
-    names = code.co_varnames
-    count = code.co_argcount
-    end = count + code.co_kwonlyargcount
-    args = [bound[name] for name in names[:count]]
-    named: dict[Any, tuple[Value, Value]] = {
-        name: (ConstantValue(name), bound[name]) for name in names[count:end]
-    }
-    if code.co_flags & inspect.CO_VARARGS:
-        args += bound[names[end]].items
-        end += 1
-    if code.co_flags & inspect.CO_VARKEYWORDS:
-        named.update(bound[names[end]].items)
-    e.builder.begin_call(lambda: e.emit(frame.function))
-    _plain_tuple(e, TupleValue(args))
-    e.emit(DictValue(named))
+    e.builder.begin_call(lambda: e.emit(value.frame.function))
+    _plain_tuple(e, arguments[0])
+    e.emit(arguments[1])
     e.builder.call_function_ex(has_kwargs=True)
 
 
