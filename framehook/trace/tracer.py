@@ -47,7 +47,6 @@ from framehook.trace.classes import ClassLookup, construct
 from framehook.trace.frame import Frame, PreviousException, RaisedAt, StopHere, TracebackValue
 from framehook.trace.graph import GraphBuilder
 from framehook.trace.handlers import HANDLERS
-from framehook.trace.handlers.names import check_let_go
 from framehook.trace.wrap import make_cell, wrap
 from framehook.values.base import (
     NULL,
@@ -63,6 +62,7 @@ from framehook.values.base import (
     is_constant,
 )
 from framehook.values.classes import CallableValue, ClassValue, ModuleObjectValue
+from framehook.values.endings import check_let_go
 from framehook.values.exceptions import ExceptionValue, native_exception
 from framehook.values.frame_classes import FrameClassValue
 from framehook.values.functions import (
@@ -124,6 +124,7 @@ class SymbolicTracer:
         self.effects: list[Any] = []
         self.weak_references: dict[int, Value] = {}
         self.has_let_go = False  # of an object from outside
+        self.silent: set[int] = set()  # ids of objects whose end nobody sees
         self.steps = 0  # instructions of all frames
         self.stop_at = 0  # the step to stop before
         self.births: dict[int, tuple[Value, int]] = {}
@@ -512,8 +513,8 @@ class SymbolicTracer:
     def let_go(self, container: Value, *values: Value) -> None:
         """See the protocol."""
         if container.source is not None:
-            for value in values:
-                check_let_go(self, value)
+            check_let_go(self, *values)
+            self.has_let_go = True
 
     def record_effect(self, effect: Any) -> None:
         """See the protocol."""

@@ -42,6 +42,8 @@ class ObservedException(Exception):
 class Tracer(Protocol):
     """What values may ask of the tracer."""
 
+    #: ids of objects from outside whose end nobody sees.
+    silent: set[int]
     #: id of the `__dict__` of an object, a function or a module -> the value whose attributes it holds.
     namespaces: dict[int, Any]
     #: id of a globals dict -> what the trace knows of it.

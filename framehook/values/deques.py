@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from framehook.values.base import ConstantValue, Tracer, Value
+from framehook.values.endings import check_let_go
 from framehook.values.sequences import (
     BuiltinContainer,
     IteratorValue,
@@ -43,6 +44,7 @@ class DequeValue(BuiltinContainer):
         """The deque changes; what puts an element in another's place disturbs no iterator."""
         if not self.changed:
             self.changed = True
+            check_let_go(tr, *self.items)
             tr.mutated(self)
 
     def moved(self, tr: Tracer) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from framehook.guards.guard import Check
 from framehook.source import BuiltinsSource, GlobalsSource, ObjectSource
 from framehook.values.base import ConstantValue, Tracer, Value, defines
+from framehook.values.endings import check_let_go, check_object_let_go
 from framehook.values.mappings import DictValue
 from framehook.values.sequences import IteratorValue, TupleValue
 
@@ -40,6 +41,7 @@ class CellValue(Value):
     def store(self, tr: Tracer, contents: Value | None) -> None:
         """Set what the cell holds."""
         if self.source is not None:
+            check_let_go(tr, self.contents)
             tr.mutated(self)
         self.contents = contents
 
@@ -101,6 +103,8 @@ class GlobalsView:
         if name not in self.stored:
             # Storing moves the dict's version; the key's presence decides its order.
             tr.guard(self.source, Check.HAS_KEY if name in self.namespace else Check.NO_KEY, name)
+        if name not in self.stored:
+            check_object_let_go(tr, self.namespace.get(name))
         self.stored[name] = value
         if not self.changed:
             self.changed = True

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from framehook.guards.guard import Check
 from framehook.values.base import ConstantValue, ObservedException, Tracer, Value, to_constant
 from framehook.values.descriptors import part_of
+from framehook.values.endings import check_let_go, check_object_let_go
 from framehook.values.functions import BoundMethodValue
 from framehook.values.iterators import ItemIterator
 from framehook.values.mappings import DictValue, OwnKey, hash_key
@@ -216,6 +217,8 @@ class ObjectValue(Value):
                     _slot_value(tr, raw, self, name)
                 except ObservedException:
                     tr.throw(AttributeError, name)
+            if self.obj is not None and name not in self.attrs:
+                check_object_let_go(tr, _content_of_slot(raw, self.obj))
             self.store(tr, name, value)
             return
         method = "__set__" if value is not None else "__delete__"
@@ -233,6 +236,7 @@ class ObjectValue(Value):
 
     def store(self, tr: Tracer, name: str, value: Value | None) -> None:
         """Note the new value of an attribute, or that it is deleted."""
+        check_let_go(tr, self.attrs.get(name))
         self.version += 1
         self.attrs[name] = value
         if self.obj is None:
@@ -539,6 +543,13 @@ def bind_raw(tr: Tracer, raw: object, value: Value, owner: Value, cls: type, nam
         method = tr.class_value_attr(kind, "__get__")
         return tr.call(method, [value, owner, tr.class_value(cls, owner)], {})
     tr.graph_break("attribute", f"attribute '{name}' of {owner.describe()} is served by C code")
+
+
+def _content_of_slot(slot: types.MemberDescriptorType, obj: object) -> object:
+    try:
+        return slot.__get__(obj)
+    except AttributeError:
+        return None
 
 
 def _slot_value(tr: Tracer, raw: object, owner: Value, name: str) -> Value:

@@ -36,13 +36,14 @@ def kinds_in_source() -> set[str]:
                 continue
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             first = node.args[0] if node.args else None
+            # What is not one word is the message of `framehook.graph_break`.
             if name in ("graph_break", "BreakGraph", "GraphBreak") and isinstance(first, ast.Constant):
-                found.add(first.value)
+                found.update(re.findall(r"^\w+$", str(first.value)))
     return found
 
 
 def test_every_kind_is_listed() -> None:
-    assert kinds_in_source() - {"look at y here"} <= set(KINDS)
+    assert kinds_in_source() <= set(KINDS)
     assert list(SECTIONS) == list(KINDS) == sorted(KINDS)
     assert re.findall(r"^\| \[`(\w+)`\]\(#\1\) \| (.+) \|$", PAGE, flags=re.MULTILINE) == [
         (kind, about.summary) for kind, about in KINDS.items()

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import types
 import weakref
 from typing import Any
-
-import torch
 
 from framehook.bytecode.opcodes import NULL_COMES_FIRST
 from framehook.bytecode.resume import is_resume_code
 from framehook.source import LocalSource
-from framehook.values.base import CONSTANT_TYPES, NULL, ConstantValue, LazyValue, Value, is_constant
+from framehook.values.base import NULL, ConstantValue, LazyValue, Value, is_constant
+from framehook.values.endings import KEPT_ELSEWHERE
+from framehook.values.endings import check_let_go as check_ends
 from framehook.values.functions import CellValue
-from framehook.values.sequences import SequenceValue, TupleValue
+from framehook.values.sequences import TupleValue
 
 
 def _nop(tr: Any, frame: Any, inst: Any) -> None:
@@ -56,59 +55,21 @@ def _store_fast(tr: Any, frame: Any, inst: Any) -> None:
         slots[name] = value
 
 
-#: Objects in a container, and in containers in it, that are looked at when it is let go.
-_MAX_LOOKED_AT = 1000
-
-
-def _finalized(obj: Any) -> Any:
-    """The class with a finalizer of an object, or of one in a container that goes with it; None without one."""
-    waiting = [obj]
-    met: set[int] = set()
-    while waiting and len(met) < _MAX_LOOKED_AT:
-        each = waiting.pop()
-        if id(each) in met:
-            continue
-        met.add(id(each))
-        cls = type(each)
-        if hasattr(cls, "__del__"):
-            return cls
-        if cls in (list, tuple, set, frozenset):
-            waiting += [part for part in each if type(part) not in CONSTANT_TYPES]
-        elif cls is dict:
-            waiting += [part for part in each.values() if type(part) not in CONSTANT_TYPES]
-    return None
-
-
-def _check_finalizer(tr: Any, obj: Any) -> None:
-    cls = _finalized(obj)
-    if cls is not None:
-        tr.graph_break("finalizer", f"an object of class {cls.__qualname__}, which has __del__, is let go")
-
-
 def check_let_go(tr: Any, value: Value) -> None:
     """An object whose end somebody sees has to go where the program lets go of it."""
-    if isinstance(value, SequenceValue) and value.source is None:
-        for item in value.items:
-            if isinstance(item, LazyValue):
-                _check_finalizer(tr, item.obj)
-        return
+    check_ends(tr, value)
     if not isinstance(value, LazyValue):
         return
     tr.has_let_go = True
-    _check_finalizer(tr, value.obj)
     cls = type(value.obj)
     if (
         isinstance(value.source, LocalSource)
         and is_resume_code(tr.record.code)
-        and not issubclass(cls, _KEPT_ELSEWHERE)
+        and not issubclass(cls, KEPT_ELSEWHERE)
         and cls.__weakrefoffset__
         and weakref.getweakrefcount(value.obj)
     ):
         tr.graph_break("finalizer", f"an object of class {cls.__qualname__}, which is watched, is let go")
-
-
-#: Objects to which torch and framehook keep weak references of their own.
-_KEPT_ELSEWHERE = (torch.Tensor, torch.nn.Module, type, types.FunctionType, types.ModuleType, types.CodeType)
 
 
 def _delete_fast(tr: Any, frame: Any, inst: Any) -> None:
@@ -228,6 +189,7 @@ def _load_super_attr(tr: Any, frame: Any, inst: Any) -> None:
 
 
 def _pop_top(tr: Any, frame: Any, inst: Any) -> None:
+    check_let_go(tr, frame.stack[-1])
     frame.stack.pop()
 
 
