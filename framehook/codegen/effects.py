@@ -57,7 +57,8 @@ def _dict(e: Emitter, value: DictValue) -> None:
     assert value.original_keys is not None
     owner = _owner(e, value)
     cls: Any = value.cls
-    kept = [key for key in value.original_keys if key in value.items]
+    # What was taken out and put in again comes behind these, unless it was moved to the front.
+    kept = [key for key in value.original_keys if key in value.items and key not in value.gone]
     if list(value.items)[: len(kept)] == kept:
         # Only what has gone is deleted, as it was done: an iterator over the dict must see it as the program left it.
         original = set(value.original_keys)
@@ -78,7 +79,7 @@ def _dict(e: Emitter, value: DictValue) -> None:
         kept = []
     untouched = set(kept)
     for known, (key, item) in value.items.items():
-        if known in untouched and known not in value.gone and _is_original(value, known, item):
+        if known in untouched and _is_original(value, known, item):
             continue
         e.call(cls.__setitem__, owner, functools.partial(e.emit, key), functools.partial(e.emit, item))
         e.builder.pop_top()
