@@ -40,8 +40,8 @@ from framehook.values.functions import (
     NestedFunctionValue,
 )
 from framehook.values.mappings import DictValue
-from framehook.values.objects import MISSING, InstanceDictValue, ObjectValue, has_instance_dict
-from framehook.values.real_classes import derives
+from framehook.values.objects import MISSING, SLOT_WRAPPERS, InstanceDictValue, ObjectValue, has_instance_dict
+from framehook.values.real_classes import derives, namespace_of
 from framehook.values.sequences import (
     BuiltinContainer,
     TupleValue,
@@ -245,14 +245,15 @@ def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwarg
         if owner.base is not None and name in getattr(owner.base, "methods", {}):
             if args or kwargs or name != "__init__":
                 check_ordered(tr, owner, name)
-            return owner.base.call_method(tr, name, args, kwargs)
+            result = owner.base.call_method(tr, name, args, kwargs)
+            return owner if result is owner.base else result  # `super().__iadd__(...)` gives the object
         if isinstance(owner.base, ConstantValue) and hasattr(owner.base.value, name):
             plain = [_content(arg) for arg in args]
             return tr.call(owner.base.get_attr(tr, name), plain, kwargs)
         if owner.base is None:
-            if name == "__init__" and not args and not kwargs and not derives(owner.cls, BaseException):
+            if name == "__init__" and not args and not kwargs and _comes_from_object(owner.cls, name):
                 return none
-            if name in ("__eq__", "__ne__") and len(args) == 1:
+            if name in ("__eq__", "__ne__") and len(args) == 1 and _comes_from_object(owner.cls, name):
                 same = operators.is_same(tr, owner, args[0])
                 if same:
                     return ConstantValue(name == "__eq__")
@@ -277,11 +278,31 @@ def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwarg
     raise AssertionError
 
 
+def _comes_from_object(cls: type, name: str) -> bool:
+    """Whether no builtin class between this one and `object` has the method in C code of its own."""
+    return not any(isinstance(namespace_of(base).get(name), SLOT_WRAPPERS) for base in cls.__mro__[:-1])
+
+
 def _content(value: Value) -> Value:
     """Of an object of a subclass of `str` and the like, the string that it is."""
     if isinstance(value, ObjectValue) and isinstance(value.base, ConstantValue):
         return value.base
     return value
+
+
+def call_unbound(
+    tr: Any, fn: Any, first: ConstantValue, args: Sequence[Value], kwargs: dict[str, Value]
+) -> Value:
+    """A method taken from a builtin class (`int.__add__`), called with a constant as its first argument."""
+    name, obj = fn.__name__, first.value
+    if not isinstance(obj, fn.__objclass__):
+        return fold_plain(tr, fn, args, kwargs)  # it says that it does not take the object
+    if inspect.getattr_static(type(obj), name, None) is fn:
+        return tr.call(first.get_attr(tr, name), args[1:], kwargs)
+    if fn.__objclass__ is object:
+        # They go by which object it is, and by where it is in memory.
+        tr.graph_break("call", f"object.{name}() is called on {first.describe()}")
+    return tr.call(MethodOfConstant(first, name, fn.__get__(obj)), args[1:], kwargs)
 
 
 _PURE_OWNERS = frozenset(CONSTANT_TYPES) | {int, float, bool, str, bytes, complex, range, tuple, frozenset}

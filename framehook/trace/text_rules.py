@@ -23,7 +23,8 @@ from framehook.values.base import (
 from framehook.values.exceptions import ExceptionValue
 from framehook.values.mappings import DictView, hash_key
 from framehook.values.objects import ObjectValue
-from framehook.values.sequences import BuiltinContainer, IteratorValue, TupleValue
+from framehook.values.real_classes import derives
+from framehook.values.sequences import BuiltinContainer, IteratorValue, TupleValue, as_index
 from framehook.values.sets import has_known_hash
 from framehook.values.tensor import TensorValue
 from framehook.values.wording import type_name
@@ -198,6 +199,8 @@ def _by_index(fn: Any) -> Rule:
     def apply(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         value = args[0].realize(tr) if len(args) == 1 and not kwargs else None
         if isinstance(value, ObjectValue):
+            if derives(value.cls, int):
+                return fold(tr, fn, [ConstantValue(as_index(tr, value))], {})
             method = value.special(tr, "__index__")
             if method is not None:
                 return fold(tr, fn, [tr.call(method, [], {})], {})

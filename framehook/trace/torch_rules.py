@@ -13,7 +13,7 @@ import torch.overrides
 from framehook import directives, polyfills, torch_compat
 from framehook.guards.guard import Check
 from framehook.trace import autograd_rules  # noqa: F401  (its rule enters the table)
-from framehook.trace.c_calls import call_c_method, check_implementation
+from framehook.trace.c_calls import call_c_method, call_unbound, check_implementation
 from framehook.trace.classes import new_instance
 from framehook.trace.rules import RULES, Rule, fold_plain, rule
 from framehook.values.base import CONSTANT_TYPES, ConstantValue, Value
@@ -308,7 +308,7 @@ def call_real(tr: Any, fn: Any, value: Value, args: Sequence[Value], kwargs: dic
             if owner in _TENSOR_OWNERS:
                 return first.call_method(tr, fn.__name__, args[1:], kwargs)
         elif isinstance(first, ConstantValue):
-            return tr.call(first.get_attr(tr, fn.__name__), args[1:], kwargs)
+            return call_unbound(tr, fn, first, args, kwargs)
         elif derives(first.python_type(), owner):
             check_implementation(tr, first, fn)
             return call_c_method(tr, first, fn.__name__, args[1:], kwargs)

@@ -289,8 +289,7 @@ class ObjectValue(Value):
         if raw is MISSING:
             return None
         if isinstance(raw, SLOT_WRAPPERS):
-            if not derives(self.cls, getattr(raw, "__objclass__", self.cls)):
-                tr.graph_break("exception", f"{name} of {self.describe()} is that of another class")
+            check_place(tr, raw, self.cls, name)
             return None
         if raw is None:
             tr.graph_break("exception", f"{name} of {self.describe()} is None")
@@ -495,6 +494,13 @@ def bind_classmethod(tr: Tracer, fn: Value, owner: Value) -> Value:
     return BoundMethodValue(fn, owner)
 
 
+def check_place(tr: Tracer, raw: object, cls: type, name: str) -> None:
+    """Break where a class keeps a method of a builtin class under another name, or one of a class that is no base."""
+    if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+        if raw.__name__ != name or not derives(cls, raw.__objclass__):
+            tr.graph_break("call", f"{name} of class {cls.__qualname__} is {raw.__qualname__} of C code")
+
+
 #: What serves fields of objects of C code.
 _FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
@@ -527,6 +533,7 @@ def bind_raw(tr: Tracer, raw: object, value: Value, owner: Value, cls: type, nam
         owner.store(tr, raw.attrname or name, made)
         return made
     if isinstance(raw, SLOT_WRAPPERS):
+        check_place(tr, raw, cls, name)
         return BuiltinMethod(owner, name)
     if kind.__name__ == "_tuplegetter" and isinstance(owner, ObjectValue):
         assert isinstance(owner.base, TupleValue)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import inspect
 import types
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from framehook.guards.guard import Check
 from framehook.values.base import CONSTANT_TYPES, ConstantValue, ObservedException, Tracer, Value, to_constant
+from framehook.values.real_classes import derives
 from framehook.values.wording import no_place, type_name
 
 if TYPE_CHECKING:
@@ -88,6 +90,14 @@ def as_index(tr: Tracer, value: Value) -> int | None:
     if isinstance(value, ConstantValue) and isinstance(value.value, int):
         return int(value.value)
     special = getattr(value, "special", None)
+    if special is not None and derives(value.python_type(), int):
+        # An int is the number that it is, whatever its class defines (CPython: PyNumber_Index).
+        number = getattr(value.base if value.base is not None else value, "value", None)  # type: ignore[attr-defined]
+        if number is None and derives(value.python_type(), enum.Enum):
+            number = value.obj  # type: ignore[attr-defined]
+        if isinstance(number, int):
+            return int.__int__(number)
+        tr.graph_break("call", f"the number that {value.describe()} is")
     method = special(tr, "__index__") if special is not None else None
     if method is not None:
         known, number = to_constant(tr, tr.call(method, [], {}))

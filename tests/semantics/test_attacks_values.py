@@ -1,0 +1,126 @@
+"""Values whose class, identity or own methods decide: three calls give what eager gives, with arguments that change."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import framehook
+
+
+def text_of(call: Callable[[], Any]) -> Any:
+    """What a call gives, or the exception that it raises, in words."""
+    try:
+        return call()
+    except Exception as error:
+        return repr(error)
+
+
+class Index(int):
+    """An int that says it is another one where nobody asks."""
+
+    def __index__(self) -> int:
+        return 1
+
+
+class Compared(int):
+    def __eq__(self, other: object) -> bool:
+        return int.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return super().__ne__(other)
+
+    __hash__ = int.__hash__
+
+
+class Renamed(int):
+    __add__ = int.__mul__
+
+
+class Foreign(list):
+    __len__ = dict.__len__
+
+
+def slot_of_another_class(x, value):
+    found = []
+    try:
+        found.append(int.__add__(value, 2))
+    except TypeError as error:
+        found.append(str(error))
+    try:
+        found.append(float.__mul__(value, 2))
+    except TypeError as error:
+        found.append(str(error))
+    try:
+        found.append(str.upper(value))
+    except TypeError as error:
+        found.append(str(error))
+    try:
+        found.append(list.append(value, 2))
+    except TypeError as error:
+        found.append(str(error))
+    return x + 1, found
+
+
+def slot_of_a_base_class(x, value):
+    return x + 1, int.__repr__(value), int.__add__(value, 1), object.__eq__(value, value)
+
+
+def slot_under_another_name(x, value):
+    return x + 1, value + 5, value.__add__(5)
+
+
+def slot_of_no_base(x, value):
+    try:
+        return x + 1, len(value)
+    except TypeError as error:
+        return x + 1, str(error)
+
+
+def index_of_int_subclass(x, i):
+    values = [5, 6, 7]
+    values.insert(i, 0)
+    picked = [values[i], (5, 6, 7)[i], "abc"[i], values.pop(i)]
+    return x + 1, picked, list(range(i)), values[:i], hex(i), type(operator.index(i)) is int, values
+
+
+def equality_of_int_subclass(x, c):
+    return x + 1, c == 1, c != 1, c == 1.0, 1 == c, c + 1, int.__eq__(c, 1), c in [1, 2], c.__eq__(1)
+
+
+CASES: list[tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = [
+    (slot_of_another_class, lambda i: ((1.5, 3, "a")[i],)),
+    (slot_of_a_base_class, lambda i: ((True, 3, False)[i],)),
+    (slot_under_another_name, lambda i: (Renamed(i),)),
+    (slot_of_no_base, lambda i: (Foreign([i]),)),
+    (index_of_int_subclass, lambda i: (Index(i),)),
+    (equality_of_int_subclass, lambda i: (Compared(i),)),
+]
+
+
+def shown(value: Any) -> Any:
+    """A result in a form that compares by value, classes included."""
+    if isinstance(value, torch.Tensor):
+        return ["tensor", value.tolist()]
+    if type(value) in (tuple, list):
+        return [type(value).__name__, *map(shown, value)]
+    return [type(value).__name__, repr(value)]
+
+
+def outcomes(fn: Callable[..., Any], arguments: Callable[[int], tuple[Any, ...]]) -> list[Any]:
+    """Result and arguments afterwards of three calls; how each ends if it raises."""
+    found = []
+    for i in range(3):
+        args = arguments(i)
+        found.append((shown(text_of(lambda args=args: fn(torch.ones(2), *args))), shown(args)))
+    return found
+
+
+@pytest.mark.parametrize(("fn", "arguments"), CASES, ids=[case[0].__name__ for case in CASES])
+def test_compiled_gives_what_eager_gives(fn: Callable[..., Any], arguments: Callable[[int], Any]) -> None:
+    expected = outcomes(fn, arguments)
+    assert outcomes(framehook.compile(fn, backend="eager"), arguments) == expected
