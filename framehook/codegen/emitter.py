@@ -256,7 +256,9 @@ def _list(e: Emitter, value: ListValue) -> None:
 
 
 def _tuple(e: Emitter, value: TupleValue) -> None:
-    if value.cls is not tuple:
+    if value.constant is not None and is_constant(value.constant):
+        e.builder.load_const(value.constant)
+    elif value.cls is not tuple:
         e.call(value.cls, lambda: _plain_tuple(e, value))
     else:
         _plain_tuple(e, value)

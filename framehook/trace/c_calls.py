@@ -29,6 +29,7 @@ from framehook.values.base import (
     MethodOfConstant,
     Value,
     call_now,
+    check_nan,
     to_constant,
 )
 from framehook.values.classes import CallableValue, ClassValue
@@ -41,7 +42,7 @@ from framehook.values.functions import (
 )
 from framehook.values.mappings import DictValue
 from framehook.values.objects import MISSING, SLOT_WRAPPERS, InstanceDictValue, ObjectValue, has_instance_dict
-from framehook.values.real_classes import derives, namespace_of
+from framehook.values.real_classes import namespace_of
 from framehook.values.sequences import (
     BuiltinContainer,
     TupleValue,
@@ -322,6 +323,8 @@ def call_constant_method(
         known, _ = to_constant(tr, args[0])
         if not known:
             return ConstantValue(NotImplemented)
+    if type(value.owner.value) is tuple:
+        check_nan(tr, value.owner.value, tuple(to_constant(tr, arg)[1] for arg in args))
     if value.name in ("format", "format_map") and isinstance(value.owner.value, str):
         return call_now(tr, value.fn, args, kwargs, lambda tr, arg: (True, as_shown(tr, arg)))
     return fold_plain(tr, value.fn, args, kwargs)

@@ -17,6 +17,7 @@ from framehook.values.base import (
     Tracer,
     Value,
     call_now,
+    check_nan,
     fold,
     from_plain,
     to_constant,
@@ -300,6 +301,9 @@ def _containers(
         if same:
             items = drain(tr, left) + drain(tr, right)
             if isinstance(left, TupleValue) and isinstance(right, TupleValue):
+                for one, other in ((left, right), (right, left)):  # CPython: tupleconcat
+                    if not one.items and other.is_exact():
+                        return other
                 size = left.cls.__name__ == "Size" or right.cls.__name__ == "Size"
                 if size and left.cls is not right.cls:
                     known_left, a = to_constant(tr, left)
@@ -314,7 +318,7 @@ def _containers(
                 if isinstance(count.value, int):
                     if sequence.length(tr) * count.value > _MAX_FOLDED:
                         tr.graph_break("call", "a sequence too long to build while tracing")
-                    if isinstance(sequence, TupleValue) and sequence.cls is tuple and count.value == 1:
+                    if isinstance(sequence, TupleValue) and sequence.is_exact() and count.value == 1:
                         return sequence
                     return sequence.make(drain(tr, sequence) * count.value)
     if isinstance(left, TupleValue) or isinstance(right, TupleValue):
@@ -393,6 +397,8 @@ def compare(tr: Tracer, op: str, left: Value, right: Value) -> Value:
     left, right = shown_mapping(tr, left), shown_mapping(tr, right)
     fn, forward, reflected = COMPARE[op]
     if isinstance(left, ConstantValue) and isinstance(right, ConstantValue):
+        if type(left.value) is tuple:
+            check_nan(tr, left.value, right.value)
         return fold(tr, fn, [left, right], {})
     if isinstance(left, IdentityNumber) and isinstance(right, IdentityNumber) and op in ("==", "!="):
         if left.owner is None or right.owner is None:
@@ -425,6 +431,7 @@ def compare(tr: Tracer, op: str, left: Value, right: Value) -> Value:
         known_left, a = to_constant(tr, left)
         known_right, b = to_constant(tr, right)
         if known_left and known_right:
+            check_nan(tr, a, b)
             return ConstantValue(fn(a, b))
         if left.python_type() is not right.python_type():
             return ConstantValue(op == "!=")
@@ -591,9 +598,12 @@ def is_same(tr: Tracer, left: Value, right: Value) -> bool:
             return False
         if isinstance(left.value, _SINGLETONS) or type(left.value).__module__ == "torch":
             return left.value is right.value
-        if left.value is not right.value and left.value != right.value:  # a NaN is itself
+        check_nan(tr, left.value, right.value)
+        if left.value != right.value:
             return False
         tr.graph_break("call", f"identity of the constant {left.describe()}")
+    if left.python_type() is right.python_type() and left.python_type() in (tuple, frozenset):
+        _check_distinct(tr, left, right)
     if isinstance(left, ConstantValue) or isinstance(right, ConstantValue):
         return False
     if isinstance(left, FunctionValue) and isinstance(right, FunctionValue):
@@ -608,13 +618,25 @@ def is_same(tr: Tracer, left: Value, right: Value) -> bool:
     return False
 
 
+def _check_distinct(tr: Tracer, left: Value, right: Value) -> None:
+    """Break unless two immutable containers are different objects for sure.
+
+    There is one empty tuple, and what stands in the program as a constant may be one object in several places.
+    """
+    if left.length(tr) != right.length(tr):
+        return
+    if left.length(tr) == 0 or left.source is None or right.source is None:
+        tr.graph_break("call", f"identity of {left.describe()} and {right.describe()}")
+
+
 def equals(tr: Tracer, left: Value, right: Value) -> bool:
     """What containers ask: identity first, then ==."""
     left, right = left.realize(tr), right.realize(tr)
     if left is right:
         return True
     if isinstance(left, ConstantValue) and isinstance(right, ConstantValue):
-        return bool(left.value is right.value or left.value == right.value)
+        check_nan(tr, left.value, right.value)
+        return bool(left.value == right.value)
     return compare(tr, "==", left, right).realize(tr).truth(tr)
 
 

@@ -121,6 +121,8 @@ class SymbolicTracer:
         self.known: dict[int, tuple[Any, Value]] = {}
         self.keep_alive: list[Any] = []
         self.callees: dict[int, calls.Callee] = {}
+        #: id of a tuple among the constants of a code object -> its value.
+        self.constant_tuples: dict[int, Value] = {}
         self.effects: list[Any] = []
         self.weak_references: dict[int, Value] = {}
         self.has_let_go = False  # of an object from outside

@@ -15,7 +15,15 @@ import torch
 from framehook import torch_compat
 from framehook.guards.guard import Check, TensorSpec, WeakIdentity
 from framehook.source import ObjectSource, Source
-from framehook.values.base import CONSTANT_TYPES, ConstantValue, LazyValue, Tracer, Value, is_constant
+from framehook.values.base import (
+    CONSTANT_TYPES,
+    ConstantValue,
+    LazyValue,
+    Tracer,
+    Value,
+    check_nan,
+    is_constant,
+)
 from framehook.values.classes import CallableValue, ClassValue, ModuleObjectValue, module_name
 from framehook.values.deques import DequeValue
 from framehook.values.functions import BoundMethodValue, CellValue, FunctionValue, is_persistent
@@ -242,6 +250,7 @@ def _set(tr: Any, obj: Any, source: Source) -> Value:
     _check_length(tr, obj, len(obj))
     if not is_constant(tuple(obj)):
         tr.graph_break("container", "a set of objects that are not plain constants")
+    check_nan(tr, tuple(obj))
     tr.guard(source, Check.TYPE, type(obj))
     tr.guard(source, Check.MEMBERS, tuple(obj))
     value = SetValue(source, type(obj))

@@ -399,6 +399,8 @@ class ConstantValue(Value):
             tr.throw(TypeError, *error.args)
 
     def contains(self, tr: Tracer, item: Value) -> bool:
+        if type(self.value) is tuple:
+            check_nan(tr, self.value, to_constant(tr, item)[1])
         result = fold(tr, lambda a, b: b in a, [self, item], {})
         assert isinstance(result, ConstantValue)
         return bool(result.value)
@@ -444,6 +446,22 @@ def is_constant(obj: object) -> bool:
     if cls is slice:
         return is_constant((obj.start, obj.stop, obj.step))  # type: ignore[attr-defined]
     return False
+
+
+def has_nan(obj: object) -> bool:
+    """Whether a constant is or holds a NaN: containers tell it from another one by which object it is."""
+    cls = type(obj)
+    if cls is float or cls is complex:
+        return bool(obj != obj)
+    if cls is tuple or cls is frozenset:
+        return any(has_nan(item) for item in obj)  # type: ignore[attr-defined]
+    return cls is slice and has_nan((obj.start, obj.stop, obj.step))  # type: ignore[attr-defined]
+
+
+def check_nan(tr: Tracer, *objects: object) -> None:
+    """Break where constants are compared that all hold a NaN: guards go by value, not by which object it is."""
+    if all(map(has_nan, objects)):
+        tr.graph_break("call", "which object a NaN is decides")
 
 
 def to_constant(tr: Tracer, value: Value) -> tuple[bool, Any]:

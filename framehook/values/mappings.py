@@ -13,6 +13,7 @@ from framehook.values.base import (
     ObservedException,
     Tracer,
     Value,
+    check_nan,
     is_constant,
 )
 from framehook.values.sequences import (
@@ -53,6 +54,7 @@ def hash_key(tr: Tracer, value: Value) -> Hashable:
     """Return what stands for a value as a dict key or set element: equal exactly when Python says equal."""
     value = value.realize(tr)
     if isinstance(value, ConstantValue):
+        check_nan(tr, value.value)
         try:
             hash(value.value)
         except TypeError as error:  # a slice, until 3.12

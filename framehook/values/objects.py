@@ -79,6 +79,8 @@ class ObjectValue(Value):
         self.cls = cls
         self.obj = obj
         self.base = base
+        if isinstance(base, TupleValue):
+            base.is_part = True
         self.attrs: dict[str, Value | None] = {}
         #: Names stored or deleted by the frame, in order; True: what was there at entry goes first.
         self.stored: dict[str, bool] = {}

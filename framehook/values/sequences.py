@@ -244,11 +244,31 @@ class ListValue(SequenceValue):
 class TupleValue(SequenceValue):
     """A tuple, a torch.Size, or another tuple of C level (`cls` says which)."""
 
-    __slots__ = ("cls",)
+    __slots__ = ("cls", "constant", "is_part")
 
-    def __init__(self, items: list[Value], source: Source | None = None, cls: type = tuple) -> None:
+    def __init__(
+        self,
+        items: list[Value],
+        source: Source | None = None,
+        cls: type = tuple,
+        constant: tuple[Any, ...] | None = None,
+    ) -> None:
         super().__init__(items, source)
         self.cls = cls
+        self.constant = constant  # the very tuple, where it is a constant of the code
+        self.is_part = False  # what an object of a subclass stores
+
+    def is_exact(self) -> bool:
+        """Whether it is a plain tuple, which an operation that changes nothing gives back as it is."""
+        return self.cls is tuple and not self.is_part
+
+    def get_item(self, tr: Tracer, key: Value) -> Value:
+        part = as_slice(tr, key) if self.is_exact() else None
+        if part is not None:
+            bounds = resolve_slice(tr, part, self.length(tr))
+            if bounds == range(len(self.items)) and bounds.step == 1:
+                return self  # CPython: tuplesubscript
+        return super().get_item(tr, key)
 
     def python_type(self) -> type:
         return self.cls

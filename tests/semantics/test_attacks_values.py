@@ -92,6 +92,63 @@ def equality_of_int_subclass(x, c):
     return x + 1, c == 1, c != 1, c == 1.0, 1 == c, c + 1, int.__eq__(c, 1), c in [1, 2], c.__eq__(1)
 
 
+class Extended(list):
+    def __iadd__(self, other):
+        return super().__iadd__(other)
+
+    def __imul__(self, other):
+        return super().__imul__(other)
+
+    def sort(self):
+        super().sort(reverse=True)
+
+
+class Pair(tuple):
+    pass
+
+
+NAN = float("nan")
+
+
+def in_place_method_of_a_base_class(x, values):
+    before = values
+    values += [4]
+    values *= 2
+    values.sort()
+    return x + 1, values is before, type(values).__name__, list(values)
+
+
+def identity_of_nan(x, a, b):
+    return x + 1, a in [b], [a] == [b], (1, a) == (1, b), a is b, a in (1.0, b), [b].count(a), a == b
+
+
+def nan_as_a_key(x, a, b):
+    return x + 1, {a: 1}.get(b), b in {a}
+
+
+def identity_of_empty_tuples(x, t):
+    empty = ()
+    return x + 1, tuple([]) is empty, tuple() is empty, t[1:] is empty, t[:0] is t[:0]
+
+
+def identity_of_constant_tuples(x, t):
+    one = (1, 2)
+    other = (1, 2)
+    return x + 1, one is other, t is one, t == one
+
+
+def tuple_given_back_as_it_is(x, t):
+    found = [t[:], t[0:], t + (), () + t, t * 1, tuple(t)]
+    return x + 1, [each is t for each in found], [type(each).__name__ for each in found]
+
+
+def exhausted_list_iterator(x, values):
+    iterator = iter(values)
+    list(iterator)
+    values.append(1)
+    return x + 1, type(iterator).__name__, list(iterator)
+
+
 CASES: list[tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = [
     (slot_of_another_class, lambda i: ((1.5, 3, "a")[i],)),
     (slot_of_a_base_class, lambda i: ((True, 3, False)[i],)),
@@ -99,6 +156,13 @@ CASES: list[tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = [
     (slot_of_no_base, lambda i: (Foreign([i]),)),
     (index_of_int_subclass, lambda i: (Index(i),)),
     (equality_of_int_subclass, lambda i: (Compared(i),)),
+    (in_place_method_of_a_base_class, lambda i: (Extended([i, 2]),)),
+    (identity_of_nan, lambda i: ((NAN, NAN), (NAN, float("nan")), (NAN, NAN))[i]),
+    (nan_as_a_key, lambda i: ((NAN, NAN), (NAN, float("nan")), (NAN, NAN))[i]),
+    (identity_of_empty_tuples, lambda i: (((1,), (2,), (3, 4))[i],)),
+    (identity_of_constant_tuples, lambda i: (((1, 2), tuple([1, 2]), (i,))[i],)),
+    (tuple_given_back_as_it_is, lambda i: ((((1, 2), Pair((1, 2)), ())[i]),)),
+    (exhausted_list_iterator, lambda i: ([1] * i,)),
 ]
 
 
@@ -124,3 +188,18 @@ def outcomes(fn: Callable[..., Any], arguments: Callable[[int], tuple[Any, ...]]
 def test_compiled_gives_what_eager_gives(fn: Callable[..., Any], arguments: Callable[[int], Any]) -> None:
     expected = outcomes(fn, arguments)
     assert outcomes(framehook.compile(fn, backend="eager"), arguments) == expected
+
+
+def constant_tuple(x):
+    return x + 1, (1, (2.0, "a"))
+
+
+def test_returned_tuples_are_the_ones_that_eager_returns() -> None:
+    given = (1, 2, 3)
+    same = framehook.compile(lambda x, t: (x + 1, t[:], t + (), t[::1]), backend="eager")
+    for _ in range(2):
+        assert all(each is given for each in same(torch.ones(2), given)[1:])
+        assert (
+            framehook.compile(constant_tuple, backend="eager")(torch.ones(2))[1]
+            is constant_tuple(torch.ones(2))[1]
+        )

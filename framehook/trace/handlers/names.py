@@ -21,7 +21,16 @@ def _nop(tr: Any, frame: Any, inst: Any) -> None:
 
 def _load_const(tr: Any, frame: Any, inst: Any) -> None:
     value = inst.argval
-    frame.stack.append(tr.from_plain(value) if type(value) is tuple else _constant(tr, value))
+    frame.stack.append(_constant_tuple(tr, value) if type(value) is tuple else _constant(tr, value))
+
+
+def _constant_tuple(tr: Any, obj: tuple[Any, ...]) -> Value:
+    """A tuple of the code's constants: the same object wherever it is loaded."""
+    known: TupleValue | None = tr.constant_tuples.get(id(obj))
+    if known is None:
+        items = [_constant_tuple(tr, part) if type(part) is tuple else _constant(tr, part) for part in obj]
+        known = tr.constant_tuples[id(obj)] = TupleValue(items, constant=obj)
+    return known
 
 
 def _constant(tr: Any, value: Any) -> Value:
