@@ -203,7 +203,7 @@ def _dict_of(tr: Any, obj: dict[Any, Any], source: Source, cls: type) -> DictVal
     keys = tuple(dict.keys(obj))
     if cls is collections.OrderedDict and is_constant(keys):
         try:
-            ordered = tuple(collections.OrderedDict.keys(obj))  # type: ignore[arg-type]
+            ordered: tuple[Any, ...] = tuple(collections.OrderedDict.keys(obj))  # type: ignore[arg-type]
         except KeyError:
             ordered = ()
         if len(ordered) != len(keys) or set(ordered) != set(keys):

@@ -82,7 +82,7 @@ def _content(obj: Any) -> Iterable[Any]:
     if isinstance(obj, dict):
         yield from dict.values(obj)
     elif isinstance(obj, (list, tuple, set, frozenset, deque)):
-        base = next(each for each in (list, tuple, set, frozenset, deque) if isinstance(obj, each))
+        base: Any = next(each for each in (list, tuple, set, frozenset, deque) if isinstance(obj, each))
         yield from base.__iter__(obj)
     with contextlib.suppress(AttributeError):
         yield from object.__getattribute__(obj, "__dict__").values()

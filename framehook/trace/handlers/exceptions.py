@@ -28,7 +28,7 @@ def _pop_except(tr: Any, frame: Any, inst: Any) -> None:
 
 def _matches(tr: Any, exception: Any, pattern: Any) -> bool:
     pattern = pattern.realize(tr)
-    patterns = (
+    patterns: list[Any] = (
         [item.realize(tr) for item in drain(tr, pattern)] if isinstance(pattern, TupleValue) else [pattern]
     )
     # All of them are looked at first.  A metaclass is not asked, neither here nor for the match.
@@ -62,7 +62,8 @@ def _raise_varargs(tr: Any, frame: Any, inst: Any) -> None:
     cause = frame.pop().realize(tr) if inst.arg == 2 else None
     exception = tr.as_exception(frame.pop())
     cls = exception.python_type()
-    if type(cls).__subclasscheck__ is not type.__subclasscheck__:
+    check: Any = type(cls).__subclasscheck__
+    if check is not type.__subclasscheck__:
         tr.graph_break("exception", f"raising {cls.__qualname__} asks its metaclass what it derives from")
     if cause is not None:
         is_none = isinstance(cause, ConstantValue) and cause.value is None
