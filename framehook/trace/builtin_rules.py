@@ -49,6 +49,7 @@ from framehook.values.sequences import (
     TupleValue,
     as_index,
     ask_for_length,
+    check_length,
     drain,
 )
 from framehook.values.sets import SetValue, make_set
@@ -609,6 +610,7 @@ def _sum(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         numbers: list[Value] = []
         while item is not None and _is_plain_number(tr, item):
             numbers.append(item.realize(tr))
+            check_length(tr, numbers)
             item = iterator.next(tr)
         total = fold(tr, sum, [TupleValue(numbers), total], {})
     while item is not None:

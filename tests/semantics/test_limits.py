@@ -151,6 +151,11 @@ def sorted_and_copied(x: Tensor, items: Any) -> Any:
     return x + sorted(items, reverse=True)[0], list(items)
 
 
+def in_native_loops(x: Tensor, n: int) -> Any:
+    # Each is one instruction, however large it gets.
+    return x + len([0] * n), len((1,) * n), sum(range(n)), max(range(n)), len(b"a" * n), sorted(range(n))[-1]
+
+
 CASES: dict[str, tuple[Any, Any, int | None]] = {
     "for": (break_in_for, MANY, 1),
     "while": (break_in_while, MANY, None),
@@ -173,6 +178,7 @@ CASES: dict[str, tuple[Any, Any, int | None]] = {
     "values_of_dict": (values_summed, BIG, 1),
     "grown": (grown, BIG, 1),
     "sorted": (sorted_and_copied, list(range(BIG)), 1),
+    "native_loops": (in_native_loops, 30 * BIG, None),
 }
 
 
