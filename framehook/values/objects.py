@@ -6,7 +6,9 @@ import enum
 import functools
 import inspect
 import sys
+import threading
 import types
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -62,6 +64,10 @@ _PLAIN_SETTERS = (
 )
 
 
+#: Classes of C code that keep attributes elsewhere than in the `__dict__` of the object.
+_OWN_LOOKUP = (threading.local, weakref.ProxyType, weakref.CallableProxyType)
+
+
 class ObjectValue(Value):
     """An object whose class decides what it does.
 
@@ -100,6 +106,8 @@ class ObjectValue(Value):
             return self.attrs[name]
         if self.obj is None:
             return None
+        if any(derives(self.cls, each) for each in _OWN_LOOKUP):
+            tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is served by C code")
         namespace = instance_dict(self.obj)
         if namespace is None:
             return None

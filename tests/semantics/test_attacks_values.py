@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -149,6 +151,47 @@ def exhausted_list_iterator(x, values):
     return x + 1, type(iterator).__name__, list(iterator)
 
 
+PER_THREAD = threading.local()
+
+
+class Local(threading.local):
+    kind = "local"
+
+
+PER_THREAD_OF_CLASS = Local()
+
+
+class Node:
+    pass
+
+
+NODE = Node()
+PROXY = weakref.proxy(NODE)  # its text holds its address
+
+
+def attribute_of_a_thread_local(x, i):
+    return x * getattr(PER_THREAD, "b", 0), hasattr(PER_THREAD, "b"), getattr(PER_THREAD_OF_CLASS, "b", None)
+
+
+def attribute_behind_a_weak_proxy(x, proxy):
+    return x + 1, getattr(proxy, "b", None), hasattr(proxy, "b")
+
+
+def stored_per_thread(i: int) -> tuple[Any, ...]:
+    for owner in (PER_THREAD, PER_THREAD_OF_CLASS):
+        owner.__dict__.clear()
+        if i:
+            owner.b = i
+    return (i,)
+
+
+def proxied(i: int) -> tuple[Any, ...]:
+    NODE.__dict__.clear()
+    if i:
+        NODE.b = i
+    return (PROXY,)
+
+
 CASES: list[tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = [
     (slot_of_another_class, lambda i: ((1.5, 3, "a")[i],)),
     (slot_of_a_base_class, lambda i: ((True, 3, False)[i],)),
@@ -163,6 +206,8 @@ CASES: list[tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = [
     (identity_of_constant_tuples, lambda i: (((1, 2), tuple([1, 2]), (i,))[i],)),
     (tuple_given_back_as_it_is, lambda i: ((((1, 2), Pair((1, 2)), ())[i]),)),
     (exhausted_list_iterator, lambda i: ([1] * i,)),
+    (attribute_of_a_thread_local, stored_per_thread),
+    (attribute_behind_a_weak_proxy, proxied),
 ]
 
 
