@@ -151,6 +151,16 @@ def exhausted_list_iterator(x, values):
     return x + 1, type(iterator).__name__, list(iterator)
 
 
+def keys_that_come_back_while_iterating(x, table):
+    seen = []
+    for key in table:
+        seen.append(key)
+        table[key] = table.pop(key)
+        if len(seen) > 6:
+            break
+    return x + 1, seen, list(table)
+
+
 PER_THREAD = threading.local()
 
 
@@ -206,6 +216,7 @@ CASES: list[tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = [
     (identity_of_constant_tuples, lambda i: (((1, 2), tuple([1, 2]), (i,))[i],)),
     (tuple_given_back_as_it_is, lambda i: ((((1, 2), Pair((1, 2)), ())[i]),)),
     (exhausted_list_iterator, lambda i: ([1] * i,)),
+    (keys_that_come_back_while_iterating, lambda i: ({1: 1, 2: 2, 3: 3, **dict.fromkeys("abcdef"[:i])},)),
     (attribute_of_a_thread_local, stored_per_thread),
     (attribute_behind_a_weak_proxy, proxied),
 ]
