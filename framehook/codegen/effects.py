@@ -14,6 +14,7 @@ from framehook.codegen.emitter import (
     NotRebuildable,
     has_plain_setattr,
     store_attribute,
+    store_in_namespace,
 )
 from framehook.source import GlobalsSource
 from framehook.trace.classes import ClassStores
@@ -135,11 +136,7 @@ def _object(e: Emitter, value: ObjectValue) -> None:
                 e.call(dict.pop, functools.partial(_load_namespace, e, owner), e.const(name))
                 e.builder.pop_top()
             if item is not None:
-                e.emit(item)
-                owner()
-                e.builder.load_attr("__dict__")
-                e.builder.load_const(name)
-                e.builder.emit("STORE_SUBSCR")
+                store_in_namespace(e, owner, name, item)
             continue
         if goes_first and (item is None or raw is None or not is_data_descriptor(raw)):
             if is_slot(value.cls, name):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import inspect
 import operator
 import re
 import threading
@@ -42,7 +43,7 @@ from framehook.values.getters import GetterValue
 from framehook.values.identity import IdentityNumber
 from framehook.values.mappings import DictValue, DictView
 from framehook.values.numbers import DeferredNumber, is_deferred
-from framehook.values.objects import InstanceDictSnapshot, InstanceDictValue, ObjectValue
+from framehook.values.objects import InstanceDictSnapshot, InstanceDictValue, ObjectValue, is_data_descriptor
 from framehook.values.proxies import MappingProxyValue
 from framehook.values.sequences import (
     BuiltinMethod,
@@ -495,7 +496,13 @@ def _attributes(e: Emitter, value: ObjectValue) -> None:
         item = value.attrs.get(name)
         if item is None:
             continue
-        if plain:
+        raw = inspect.getattr_static(value.cls, name, None)
+        if is_data_descriptor(raw) and not isinstance(
+            raw, (types.MemberDescriptorType, types.GetSetDescriptorType)
+        ):
+            # The frame stored past the descriptor, through `__dict__`.
+            store_in_namespace(e, functools.partial(e.builder.load_fast, owner), name, item)
+        elif plain:
             e.emit(item)
             e.builder.load_fast(owner)
             e.builder.store_attr(name)
@@ -512,6 +519,15 @@ def store_attribute(e: Emitter, load_owner: Callable[[], None], name: str, item:
     """Set an attribute past the class's own `__setattr__`."""
     e.call(object.__setattr__, load_owner, e.const(name), lambda: e.emit(item))
     e.builder.pop_top()
+
+
+def store_in_namespace(e: Emitter, load_owner: Callable[[], None], name: str, item: Value) -> None:
+    """Set an attribute in the instance `__dict__`, past a data descriptor of the class."""
+    e.emit(item)
+    load_owner()
+    e.builder.load_attr("__dict__")
+    e.builder.load_const(name)
+    e.builder.emit("STORE_SUBSCR")
 
 
 def _partial(e: Emitter, value: ObjectValue) -> None:

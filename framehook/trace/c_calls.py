@@ -243,6 +243,11 @@ def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwarg
             return fold_plain(tr, fn, args, kwargs)
         if isinstance(owner.base, DequeValue) and name in ("copy", "__copy__"):
             tr.graph_break("call", f"{name}() of {owner.describe()} makes another such object")
+        if name == "__getitem__" and isinstance(owner.base, DictValue) and len(args) == 1 and not kwargs:
+            # dict's own method asks a subclass for what is missing.
+            missing = owner.special(tr, "__missing__")
+            if missing is not None and owner.base.lookup(tr, args[0]) is None:
+                return tr.call(missing, args, {})
         if owner.base is not None and name in getattr(owner.base, "methods", {}):
             if args or kwargs or name != "__init__":
                 check_ordered(tr, owner, name)

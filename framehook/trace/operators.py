@@ -545,8 +545,8 @@ def _compare_by_methods(
                 )
             continue
         special = receiver.special(tr, method)
-        if special is None and method == "__ne__":
-            # object.__ne__ inverts __eq__ unless that is NotImplemented.
+        if special is None and method == "__ne__" and tr.class_attr(receiver.cls, method) is object.__ne__:
+            # That of a builtin base compares by itself.  object.__ne__ inverts __eq__ unless that is NotImplemented.
             inverse = receiver.special(tr, "__eq__")
             if inverse is not None:
                 result = tr.call(inverse, [argument], {}).realize(tr)

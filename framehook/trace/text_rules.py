@@ -119,6 +119,13 @@ def _object_text(tr: Any, name: str, fn: Any, value: ObjectValue, args: Sequence
     if raw is tuple.__repr__ and isinstance(value.base, TupleValue):
         return RULES[id(repr)](tr, [value.base], {})
     if isinstance(value.base, ConstantValue) and raw is getattr(value.base.python_type(), name):
+        if name == "__format__":
+            known, spec = to_constant(tr, args[1]) if len(args) > 1 else (True, "")
+            if not known:
+                tr.graph_break("call", f"format() of {value.describe()} in a form that is not constant")
+            if spec == "":
+                # Numbers and strings of a subclass are asked for their text then.
+                return RULES[id(str)](tr, [value], {})
         return fold(tr, fn, [value.base, *args[1:]], {})
     known, obj = to_constant(tr, value)
     if known:

@@ -620,6 +620,8 @@ class InstanceDictValue(BuiltinContainer):
         known, name = to_constant(tr, key)
         if not known or type(name) is not str:
             tr.graph_break("attribute", "an attribute whose name is not a constant string")
+        if is_slot(self.owner.cls, name):
+            tr.graph_break("attribute", f"'{name}' is a slot of {self.owner.describe()}, not in its __dict__")
         return name
 
     def truth(self, tr: Tracer) -> bool:

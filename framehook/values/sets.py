@@ -192,9 +192,15 @@ def element_key(tr: Tracer, item: Value) -> Hashable:
     return hash_key(tr, value)
 
 
-def operand(tr: Tracer, value: Value) -> tuple[Any, dict[Hashable, Value]]:
-    """What stands for an iterable in an operation of sets, and its elements by what stands for them."""
+def operand(tr: Tracer, value: Value, iterates: bool = False) -> tuple[Any, dict[Hashable, Value]]:
+    """What stands for an iterable in an operation of sets, and its elements by what stands for them.
+
+    Of a set of a subclass the interpreter takes the table, whatever its `__iter__` is, but where it `iterates`.
+    """
     value = value.realize(tr)
+    base = getattr(value, "base", None)
+    if isinstance(base, SetValue) and not iterates:
+        value = base
     if isinstance(value, SetValue):
         return value.table, value.found
     if isinstance(value, DictView) and value.kind != "values":
@@ -292,7 +298,8 @@ def _change(op: str) -> Method:
 def _relation(test: Callable[[set[Any], Any], bool]) -> Method:
     def method(tr: Tracer, self: SetValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         check_arguments(tr, test.__name__, args, kwargs, 1, 1)
-        return ConstantValue(test(set(self.table), operand(tr, args[0])[0]))
+        other, _ = operand(tr, args[0], iterates=test is set.isdisjoint)
+        return ConstantValue(test(set(self.table), other))
 
     return method
 
@@ -379,7 +386,7 @@ def make_set(tr: Tracer, cls: type, items: Value | None) -> SetValue:
 
 def _view_is_disjoint(tr: Tracer, self: DictView, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     check_arguments(tr, "isdisjoint", args, kwargs, 1, 1)
-    return ConstantValue(set(operand(tr, self)[0]).isdisjoint(operand(tr, args[0])[0]))
+    return ConstantValue(set(operand(tr, self)[0]).isdisjoint(operand(tr, args[0], iterates=True)[0]))
 
 
 DictView.methods["isdisjoint"] = _view_is_disjoint
