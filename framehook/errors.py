@@ -16,6 +16,22 @@ class FramehookError(Exception):
     """Base of all errors of framehook."""
 
 
+_source_lines: dict[str, list[str]] = {}
+
+
+def _source_line(filename: str, line: int) -> str:
+    """A line of source text; the program's own `linecache` is left as it is."""
+    lines = _source_lines.get(filename)
+    if lines is None:
+        is_known = filename in linecache.cache
+        lines = linecache.getlines(filename)
+        if not is_known:
+            linecache.cache.pop(filename, None)
+        if lines:
+            _source_lines[filename] = lines
+    return lines[line - 1] if 0 < line <= len(lines) else ""
+
+
 class CodeLocation(NamedTuple):
     """One place in Python source; columns are 0-based characters, None where unknown."""
 
@@ -35,7 +51,7 @@ class CodeLocation(NamedTuple):
                 break
         if line is None:
             return cls(code.co_filename, code.co_firstlineno, code.co_qualname)
-        text = linecache.getline(code.co_filename, line)
+        text = _source_line(code.co_filename, line)
         column = _characters(text, start)
         # An expression that goes on in the next line is marked to the end of its first.
         end_column = _characters(text, end) if end_line == line else len(text.rstrip())
@@ -43,7 +59,7 @@ class CodeLocation(NamedTuple):
 
     def source_line(self) -> str:
         """The source text of the line without its end, empty when it cannot be read."""
-        return linecache.getline(self.filename, self.line).rstrip()
+        return _source_line(self.filename, self.line).rstrip()
 
     def format(self) -> str:
         """File, line and function, the source line, and a caret line where the columns are known."""

@@ -40,7 +40,7 @@ from framehook.values.iterators import MAKERS, CallIterator, ConstantIterator, m
 from framehook.values.mappings import DictValue
 from framehook.values.numbers import is_deferred
 from framehook.values.objects import MISSING, ObjectValue, hides_class
-from framehook.values.real_classes import derives, module_of, namespace_of
+from framehook.values.real_classes import derives, has_registered, module_of, namespace_of
 from framehook.values.sequences import (
     ListValue,
     ReversedIterator,
@@ -143,6 +143,7 @@ def _has_protocol(tr: Any, value: Value, own: type, cls: type) -> bool:
         or tr.class_attr(own, "__getattr__") is not MISSING
         or tr.class_attr(own, "__getattribute__") is not object.__getattribute__
         or module_of(cls) in ("typing", "typing_extensions")
+        or has_registered(cls)
     ):
         tr.graph_break("call", f"isinstance() of {value.describe()} and a protocol ({cls.__qualname__})")
         raise AssertionError
@@ -155,8 +156,12 @@ def _has_protocol(tr: Any, value: Value, own: type, cls: type) -> bool:
         raw = tr.class_attr(own, name)
         if raw is None:
             tr.graph_break("call", f"'{name}' of a protocol is None")
-        if raw is MISSING and value.instance_attr(tr, name) is None:
-            return False
+        if raw is MISSING:
+            found = value.instance_attr(tr, name)
+            if found is None:
+                return False
+            if _is_none(found.realize(tr)):
+                tr.graph_break("call", f"'{name}' of a protocol is None")
     return True
 
 
@@ -164,7 +169,7 @@ _protocol_members: Any = typing._get_protocol_attrs  # type: ignore[attr-defined
 
 
 def _still_protocol(members: frozenset[str], cls: type) -> bool:
-    return members == _protocol_members(cls)
+    return members == _protocol_members(cls) and not has_registered(cls)
 
 
 def _is_subclass_unguarded(cls: type, own: type) -> bool:

@@ -91,6 +91,9 @@ def _run(tracer: SymbolicTracer, stop: Stop | None) -> Capture | Stop:
         # Where it was raised, so that its traceback tells of every frame.
         _, step = tracer.births.get(id(raised), (None, observed.step))
         reason = BreakGraph("raises", f"the frame raises {raised.python_type().__name__}")
+        if issubclass(raised.python_type(), NameError):
+            # Its text suggests names of all variables of the frame, those that are not used any more included.
+            raise Unsupported(_describe(tracer, reason)) from None
         # Where the frames have handlers, more of them runs behind that.
         return Stop(step, _describe(tracer, reason)._replace(is_end=step == tracer.steps))
     except BreakGraph as broken:

@@ -160,7 +160,7 @@ class ExceptionValue(ObjectValue):
             if not isinstance(value, ExceptionValue) and not _is_none(value):
                 tr.graph_break("exception", f"attribute '{name}' of an exception of the trace is set")
             self.context = value
-        elif name == "__traceback__" and value.realize(tr).python_type() is types.TracebackType:
+        elif name == "__traceback__" and type(value.realize(tr)) is type(tr.traceback_value()):
             pass  # its own, which only the real exception has
         elif name in ("__suppress_context__", "__traceback__") or (
             name == "value" and issubclass(self.cls, StopIteration)

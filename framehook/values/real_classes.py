@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _abc  # type: ignore[import-not-found]
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,4 +23,9 @@ def module_of(cls: type) -> str:
     return name if isinstance(name, str) else ""
 
 
-__all__ = ["derives", "module_of", "namespace_of"]
+def has_registered(cls: type) -> bool:
+    """Whether other classes were registered with an abstract one (CPython's `_abc`, as `abc` shows it)."""
+    return bool(_abc._get_dump(cls)[0])
+
+
+__all__ = ["derives", "has_registered", "module_of", "namespace_of"]
