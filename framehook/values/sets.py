@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from framehook.values.base import ConstantValue, Tracer, Value, is_constant
 from framehook.values.iterators import ListedIterator
 from framehook.values.mappings import DictValue, DictView, OwnKey, hash_key
+from framehook.values.real_classes import derives
 from framehook.values.sequences import (
     BuiltinContainer,
     Method,
@@ -192,6 +193,11 @@ def element_key(tr: Tracer, item: Value) -> Hashable:
     return hash_key(tr, value)
 
 
+def _is_set_object(value: Value) -> bool:
+    """Whether a value is a set for C code, which then does not iterate over it."""
+    return any(derives(value.python_type(), kind) for kind in (set, frozenset))
+
+
 def operand(tr: Tracer, value: Value, iterates: bool = False) -> tuple[Any, dict[Hashable, Value]]:
     """What stands for an iterable in an operation of sets, and its elements by what stands for them.
 
@@ -211,6 +217,8 @@ def operand(tr: Tracer, value: Value, iterates: bool = False) -> tuple[Any, dict
         return found, found
     if isinstance(value, ConstantValue) and type(value.value) is frozenset:
         return value.value, {key: ConstantValue(key) for key in value.value}
+    if not iterates and _is_set_object(value):
+        tr.graph_break("container", f"the table of {value.describe()} is not known")
     keys, found = [], {}
     for item in drain(tr, value):
         key = hash_key(tr, item)
@@ -378,7 +386,7 @@ def make_set(tr: Tracer, cls: type, items: Value | None) -> SetValue:
     value = items.realize(tr)
     if cls is frozenset and isinstance(value, SetValue) and value.python_type() is frozenset:
         return value
-    if not isinstance(value, (SetValue, DictValue, DictView)):
+    if not isinstance(value, (SetValue, DictValue, DictView)) and not _is_set_object(value):
         value = TupleValue(drain(tr, tr.iterate(value)))
     other, found = operand(tr, value)
     return SetValue.wrapping(set(other), cls, found)

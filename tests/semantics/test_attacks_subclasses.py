@@ -114,7 +114,11 @@ class OwnIteration(set):
 
 
 def tables_of_sets(x):
-    value, target, lost = OwnIteration([2]), {1}, {1, 2}
+    return tables_of_given_sets(x, OwnIteration([2]))
+
+
+def tables_of_given_sets(x, value):
+    target, lost = {1}, {1, 2}
     target.update(value)
     lost.difference_update(value)
     return (
@@ -287,6 +291,7 @@ CASES: list[tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = [
     (formatted, nothing),
     (caught_by_nested_tuple, nothing),
     (tables_of_sets, nothing),
+    (tables_of_given_sets, lambda i: (OwnIteration([i]),)),
     (missing_keys, lambda i: (Missing(k=i),)),
     (past_descriptor, nothing),
     (past_slot, nothing),
