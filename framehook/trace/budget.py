@@ -10,7 +10,7 @@ from framehook.values.base import BreakGraph
 MAX_INSTRUCTIONS = 2_000_000
 
 #: The same for a trace that has not met a single operation: it computes something else than tensors.
-MAX_INSTRUCTIONS_BEFORE_OPERATIONS = 100_000
+MAX_INSTRUCTIONS_BEFORE_OPERATIONS = 1_000_000
 MAX_SECONDS_BEFORE_OPERATIONS = 10.0
 
 

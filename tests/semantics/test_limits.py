@@ -253,6 +253,14 @@ def endless(x: Tensor, n: int) -> Tensor:
     return x + i
 
 
+def endless_behind_an_operation(x: Tensor, n: int) -> Tensor:
+    x = x * 2
+    i = 0
+    while i < n:
+        i += 1
+    return x + i
+
+
 @pytest.mark.parametrize(
     ("limits", "fn", "n", "reason"),
     [
@@ -260,9 +268,17 @@ def endless(x: Tensor, n: int) -> Tensor:
         ({"max_trace_ops": 100}, in_two_parts, 101, "more than 100 operations in one graph (max_trace_ops)"),
         ({"max_trace_seconds": 0}, repeated, 3, "tracing takes longer than 0 s (max_trace_seconds)"),
         ({"max_trace_seconds": 0.0}, endless, 3_000, "tracing takes longer than 0 s (max_trace_seconds)"),
-        ({}, endless, 1_000_000, "more than 2000000 instructions in one trace"),
+        ({}, endless, 1_000_000, "the trace is long and has no operation"),
+        ({}, endless_behind_an_operation, 1_000_000, "more than 2000000 instructions in one trace"),
     ],
-    ids=["operations", "operations_of_a_callee", "seconds", "seconds_without_operations", "instructions"],
+    ids=[
+        "operations",
+        "operations_of_a_callee",
+        "seconds",
+        "seconds_without_operations",
+        "no_operation",
+        "instructions",
+    ],
 )
 def test_a_frame_that_costs_too_much_stays_eager(
     limits: dict[str, Any], fn: Callable[..., Tensor], n: int, reason: str
