@@ -47,8 +47,8 @@ PyObject* evaluate_frame_by(_PyFrameEvalFunction evaluate, PyThreadState* ts, Fr
 // A pending exception survives.  Returns false with an exception set if clearing itself failed.
 bool finish_unrun_frame(PyThreadState* ts, Frame* frame);
 
-// While it lives, the thread may recurse so much deeper than `sys.setrecursionlimit` says: our own Python code
-// needs some of that wherever the user's program stands.  Another thread never sees a changed limit.
+// While it lives, the thread may recurse so much deeper than `sys.setrecursionlimit` says: our own Python
+// code needs some of that wherever the user's program stands.  Another thread never sees a changed limit.
 class ExtraRecursion {
   public:
     ExtraRecursion();

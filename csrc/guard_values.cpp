@@ -83,7 +83,9 @@ static PyTypeObject* deque_type(PyObject* object) {
     return type != nullptr && std::strcmp(type->tp_name, "collections.deque") == 0 ? type : nullptr;
 }
 
-bool is_deque(PyObject* object) { return deque_type(object) != nullptr; }
+bool is_deque(PyObject* object) {
+    return deque_type(object) != nullptr;
+}
 
 PyObject* deque_item(PyObject* deque, Py_ssize_t index) {
     PyObject* item = deque_type(deque)->tp_as_sequence->sq_item(deque, index);
