@@ -129,7 +129,19 @@ def _can_be_copied(value: Any) -> bool:
     return True
 
 
+def _copy_results(value: Any, memo: dict[int, Any]) -> None:
+    """Copy tensors that other operations have made, which `deepcopy` refuses: without what they were made of."""
+    if type(value) is torch.Tensor and not value.is_leaf and id(value) not in memo:
+        memo[id(value)] = value.detach().clone().requires_grad_().clone()
+    elif type(value) in (list, tuple):
+        for each in value:
+            _copy_results(each, memo)
+    elif type(value) is dict:
+        _copy_results([*value.values()], memo)
+
+
 def _copied(value: Any, memo: dict[int, Any], name: str) -> Any:
+    _copy_results(value, memo)
     try:
         return copy.deepcopy(value, memo)
     except Exception as error:

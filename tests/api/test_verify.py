@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import threading
+import types
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -254,9 +255,9 @@ def test_values_that_cannot_be_copied_are_named() -> None:
     lock = threading.Lock()
     with pytest.raises(framehook.CannotCopyError, match=r"argument 1, of type lock.*cannot pickle"):
         framehook.verify(lambda x, lock: x + 1, backend="eager")(torch.ones(2), lock)
-    x = torch.ones(2, requires_grad=True) * 2
-    with pytest.raises(framehook.CannotCopyError, match=r"argument 'x', of type Tensor"):
-        framehook.verify(lambda x: x + 1, backend="eager")(x=x)
+    made = types.SimpleNamespace(x=torch.ones(2, requires_grad=True) * 2)
+    with pytest.raises(framehook.CannotCopyError, match=r"argument 'made', of type SimpleNamespace"):
+        framehook.verify(lambda made: made.x + 1, backend="eager")(made=made)
 
     def fn(x: Tensor) -> Tensor:
         with lock:
@@ -315,3 +316,12 @@ def test_what_is_compiled_already_is_taken_as_it_was() -> None:
         framehook.verify(3)
     with framehook.config.patch(disable=True):
         assert framehook.verify(doubled, backend="eager")(torch.ones(2)).graphs == 1
+
+
+def test_arguments_that_are_results_of_other_operations() -> None:
+    made = torch.ones(2, requires_grad=True) * 3
+    report = framehook.verify(lambda x, more: (x * 2, more["a"][0].add_(1)), backend="eager")(
+        made, {"a": [torch.ones(2, requires_grad=True) + 1]}
+    )
+    assert report, str(report)
+    assert made.tolist() == [3.0, 3.0]
