@@ -116,9 +116,11 @@ class LeftFrame:
     def _note_variables(self) -> None:
         frame, code = self.frame, self.code
         live = self._live()
+        # The text of a NameError suggests names of all variables, those that are not used any more included.
+        is_lookup = self.inst.opname == "LOAD_GLOBAL"
         for name in decode(code).variables:
             value = frame.locals.get(name)
-            if value is not None and (name in live or not _is_unobservable(value)):
+            if value is not None and (is_lookup or name in live or not _is_unobservable(value)):
                 self.bound.append(name)
                 self._note(name, value)
         for name, cell in frame.cells.items():
