@@ -25,6 +25,7 @@ def _numbers(quick: int, count: int) -> list[Any]:
 
 
 #: Seeds that have found a fault which is not mended yet, and what it is.
+_OPEN_WITHOUT_BREAKS = {1: "the process crashes in the compiled call of one program"}
 _OPEN = {7: "a traceback names the line before the one that raised, in a function with try and finally"}
 
 
@@ -44,6 +45,8 @@ def test_programs_with_breaks(number: int) -> None:
 
 @pytest.mark.parametrize("number", _numbers(1, 2))
 def test_programs_without_breaks(number: int) -> None:
+    if number in _OPEN_WITHOUT_BREAKS:
+        pytest.xfail(_OPEN_WITHOUT_BREAKS[number])
     operations, inside = 0, 0
 
     @seed(number)
