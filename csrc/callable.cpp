@@ -219,7 +219,8 @@ static PyObject* call_compiled(PyObject* callable, PyObject* const* args, size_t
         raise_stack_exhausted();
         return nullptr;
     }
-    if (room.off_depth > 0 || stack == StackRoom::low) return call_natively(self, args, nargsf, keywords);
+    if (room.off_depth > 0 || stack == StackRoom::low || stance_is_eager())
+        return call_natively(self, args, nargsf, keywords);
     // compile inside compile: the outer handle has it.
     if (captures_entered > 0 && context_is_claimed()) return call_natively(self, args, nargsf, keywords);
     Callee callee = callee_of(self);

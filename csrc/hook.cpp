@@ -142,6 +142,49 @@ bool context_is_claimed() {
     return state != nullptr;
 }
 
+// ---- stances
+// -------------------------------------------------------------------------------------------------------
+
+bool stance_matters = false;
+static PyObject* stance_variable;  // ContextVar, while some block has a stance; else NULL
+static bool process_is_eager = false;
+
+// Blocks are lists: [name, or None once it has ended; the block around it, or None].
+bool read_stance() {
+    PyObject* block = nullptr;
+    if (stance_variable == nullptr || PyContextVar_Get(stance_variable, Py_None, &block) < 0) {
+        PyErr_Clear();
+        return process_is_eager;
+    }
+    bool is_eager = process_is_eager;
+    for (PyObject* each = block; PyList_CheckExact(each) && PyList_GET_SIZE(each) == 2;
+         each = PyList_GET_ITEM(each, 1)) {
+        PyObject* name = PyList_GET_ITEM(each, 0);
+        if (!PyUnicode_Check(name)) continue;
+        is_eager = PyUnicode_CompareWithASCIIString(name, "force_eager") == 0;
+        break;
+    }
+    Py_DECREF(block);
+    return is_eager;
+}
+
+static PyObject* watch_stance(PyObject*, PyObject* args) {
+    PyObject* variable;
+    int is_eager;
+    if (!PyArg_ParseTuple(args, "Op:watch_stance", &variable, &is_eager)) return nullptr;
+    if (variable != Py_None && !PyContextVar_CheckExact(variable)) {
+        PyErr_SetString(PyExc_TypeError, "expected a ContextVar or None");
+        return nullptr;
+    }
+    PyObject* previous = stance_variable;
+    stance_variable = variable == Py_None ? nullptr : variable;
+    Py_XINCREF(stance_variable);
+    process_is_eager = is_eager != 0;
+    stance_matters = process_is_eager || stance_variable != nullptr;
+    Py_XDECREF(previous);
+    Py_RETURN_NONE;
+}
+
 struct CaptureTokenObject {
     PyObject_HEAD CaptureStateObject* state;  // NULL once closed
     PyObject* variable_token;
@@ -355,6 +398,7 @@ static PyObject* evaluate_frame(PyThreadState* ts, Frame* frame, int throwflag) 
         if (record->kind == Kind::excluded && record->caches.empty()) return pass(ts, frame, 0);
         if (record->state == State::skip) return pass(ts, frame, 0);
     }
+    if (stance_is_eager()) return pass(ts, frame, 0);
     HandleObject* handle = active_handle();
     if (handle == nullptr) return pass(ts, frame, 0);
     PyObject* result = evaluate_captured(ts, frame, code, handle);
@@ -436,6 +480,10 @@ PyMethodDef hook_functions[] = {
      "capture_on(state) -> None\n\nBack to the state that capture_off() returned."},
     {"is_capture_off", py_is_capture_off, METH_NOARGS,
      "is_capture_off() -> bool\n\nWhether capture is off on this thread."},
+    {"watch_stance", watch_stance, METH_VARARGS,
+     "watch_stance(variable, is_eager) -> None\n\n"
+     "Everything runs eagerly where is_eager, or the blocks in the ContextVar (None: there are none), say "
+     "so."},
     {"is_hook_installed", py_is_hook_installed, METH_NOARGS,
      "is_hook_installed() -> bool\n\nWhether the interpreter's evaluation function is ours right now."},
     {nullptr, nullptr, 0, nullptr},

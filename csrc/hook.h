@@ -40,6 +40,13 @@ HandleObject* active_handle();
 // Whether the current context has something to say: an outer handle, or that nothing is captured in it.
 bool context_is_claimed();
 
+// Whether the stance of the current context is "force_eager"; asked of the context only while one is in use.
+extern bool stance_matters;
+bool read_stance();
+inline bool stance_is_eager() {
+    return __builtin_expect(stance_matters, 0) && read_stance();
+}
+
 enum class StackRoom { ample, low, exhausted };
 StackRoom measure_stack(ThreadRoom& room, char* here);
 inline StackRoom stack_room(ThreadRoom& room) {

@@ -40,11 +40,14 @@ try:
         CannotCopyError,
         FramehookError,
         GraphBreakError,
+        RecompileError,
+        RecompileLimitError,
         UnknownBackendError,
         UnsupportedPythonError,
         VerificationError,
     )
     from framehook.observe.logs import set_logs
+    from framehook.stances import stance
     from framehook.verification import verify
 finally:
     if _collects:
@@ -57,6 +60,8 @@ __all__ = [
     "CannotCopyError",
     "FramehookError",
     "GraphBreakError",
+    "RecompileError",
+    "RecompileLimitError",
     "UnknownBackendError",
     "UnsupportedPythonError",
     "VerificationError",
@@ -76,6 +81,7 @@ __all__ = [
     "mark_static",
     "reset",
     "set_logs",
+    "stance",
     "stats",
     "testing",
     "verify",

@@ -89,6 +89,7 @@ def compile(
     mode: str | None = ...,
     options: Mapping[str, Any] | None = ...,
     warmup_calls: int = ...,
+    min_graph_ops: int | None = ...,
     disable: bool = ...,
 ) -> F: ...
 @overload
@@ -101,6 +102,7 @@ def compile(
     mode: str | None = ...,
     options: Mapping[str, Any] | None = ...,
     warmup_calls: int = ...,
+    min_graph_ops: int | None = ...,
     disable: bool = ...,
 ) -> Callable[[F], F]: ...
 def compile(
@@ -112,6 +114,7 @@ def compile(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
     warmup_calls: int = 0,
+    min_graph_ops: int | None = None,
     disable: bool = False,
 ) -> Any:
     """Return a function or module compiled: called like the original, with the same result, faster.
@@ -124,6 +127,8 @@ def compile(
         dynamic: whether sizes are symbols. In this version they are static whatever it is; True warns of that, once.
         mode, options: passed to the backend, with the meaning they have for `torch.compile`.
         warmup_calls: number of calls that run eagerly before compiling.
+        min_graph_ops: tensor operations that a graph must have; a frame with fewer stays eager.  None: as
+            `config.min_graph_ops` says, which is 1.
         disable: return what was given.
 
     Raises:
@@ -131,13 +136,26 @@ def compile(
         UnknownBackendError: when there is no backend of that name.
         BackendOptionError: when the backend does not know the mode or an option.
     """
-    choice = CompileOptions(backend, fullgraph, dynamic, mode, options, warmup_calls)
+    choice = _options(backend, fullgraph, dynamic, mode, options, warmup_calls, min_graph_ops)
     _compiler(choice)
     if dynamic:
         directives.warn_static("dynamic=True", stacklevel=3)
     if fn_or_module is None:
         return lambda decorated: _compile(decorated, choice, disable)
     return _compile(fn_or_module, choice, disable)
+
+
+def _options(
+    backend: str | Callable[..., Any],
+    fullgraph: bool,
+    dynamic: bool | None,
+    mode: str | None,
+    options: Mapping[str, Any] | None,
+    warmup_calls: int,
+    min_graph_ops: int | None,
+) -> CompileOptions:
+    least = config.min_graph_ops if min_graph_ops is None else min_graph_ops
+    return CompileOptions(backend, fullgraph, dynamic, mode, options, warmup_calls, least)
 
 
 def _compile(fn: Any, options: CompileOptions, disable: bool) -> Any:
@@ -268,6 +286,7 @@ def capture(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
     warmup_calls: int = 1,
+    min_graph_ops: int | None = None,
 ) -> Capture:
     """Return a context manager (and decorator) in which frames are compiled; the keywords are those of `compile`.
 
@@ -276,7 +295,7 @@ def capture(
     """
     if dynamic:
         directives.warn_static("dynamic=True", stacklevel=3)
-    return Capture(CompileOptions(backend, fullgraph, dynamic, mode, options, warmup_calls))
+    return Capture(_options(backend, fullgraph, dynamic, mode, options, warmup_calls, min_graph_ops))
 
 
 def _handle_of(fn: object) -> Handle:

@@ -9,11 +9,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off", ""})
+
+#: What `stance` takes: the words of `torch.compiler.set_stance`.
+STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile")
+
+_listeners: dict[str, list[Callable[[Any], object]]] = {}
 
 
 @dataclasses.dataclass
@@ -30,6 +35,11 @@ class Config:
     max_entries_per_handle: int = 256
     #: At a limit, an entry without a hit in so many lookups may be replaced.
     evict_after: int = 1000
+    #: Churn: code that is compiled again and again, with a hit rate under `min_hit_rate` over `churn_window` calls,
+    #: runs eagerly for `retry_after_calls` calls, and twice as long each time that it was no better then.
+    churn_window: int = 16
+    min_hit_rate: float = 0.5
+    retry_after_calls: int = 1000
     #: Operations that one graph may have; a frame that needs more stays eager.
     max_trace_ops: int = 50_000
     #: Seconds that tracing one frame may take; a frame that needs longer stays eager.
@@ -40,6 +50,8 @@ class Config:
     every_frame: bool = False
     #: Topics to log, separated by commas; see `set_logs`.
     logs: str = ""
+    #: What to do about frames without an entry in this process, where no block says otherwise; see `stance`.
+    stance: str = "default"
 
     def __setattr__(self, name: str, value: object) -> None:
         kind = _KINDS.get(name)
@@ -54,7 +66,16 @@ class Config:
             raise ValueError(f"framehook.config.{name} cannot be negative, got {value}")
         if isinstance(value, int) and kind is float:
             value = float(value)
+        if name == "stance" and value not in STANCES:
+            raise ValueError(f"unknown stance {value!r}; there are {', '.join(STANCES)}")
         object.__setattr__(self, name, value)
+        for listener in _listeners.get(name, ()):
+            listener(value)
+
+    def watch(self, name: str, listener: Callable[[Any], object]) -> None:
+        """Call `listener(value)` now, and whenever the field is set."""
+        _listeners.setdefault(name, []).append(listener)
+        listener(getattr(self, name))
 
     @contextlib.contextmanager
     def patch(self, **changes: Any) -> Iterator[Config]:
@@ -125,6 +146,9 @@ class CompileOptions:
     max_entries_per_code: int = dataclasses.field(default_factory=lambda: config.max_entries_per_code)
     max_entries_per_handle: int = dataclasses.field(default_factory=lambda: config.max_entries_per_handle)
     evict_after: int = dataclasses.field(default_factory=lambda: config.evict_after)
+    churn_window: int = dataclasses.field(default_factory=lambda: config.churn_window)
+    min_hit_rate: float = dataclasses.field(default_factory=lambda: config.min_hit_rate)
+    retry_after_calls: int = dataclasses.field(default_factory=lambda: config.retry_after_calls)
     max_trace_ops: int = dataclasses.field(default_factory=lambda: config.max_trace_ops)
     max_trace_seconds: float = dataclasses.field(default_factory=lambda: config.max_trace_seconds)
 
@@ -133,9 +157,11 @@ class CompileOptions:
         _check("dynamic", self.dynamic, bool, type(None))
         _check("mode", self.mode, str, type(None))
         _check("options", self.options, Mapping, type(None))
-        _check("warmup_calls", self.warmup_calls, int)
-        if self.warmup_calls < 0:
-            raise ValueError(f"warmup_calls cannot be negative, got {self.warmup_calls}")
+        for name in ("warmup_calls", "min_graph_ops"):
+            value = getattr(self, name)
+            _check(name, value, int)
+            if value < 0:
+                raise ValueError(f"{name} cannot be negative, got {value}")
         if self.options is not None:
             # The caller may go on changing its dict.
             object.__setattr__(self, "options", dict(self.options))

@@ -18,13 +18,19 @@ from typing import Any
 
 import torch
 
-from framehook import _C, backends, codegen, events, policy, torch_compat, trace
+from framehook import _C, backends, codegen, events, policy, stances, torch_compat, trace
 from framehook.backends import results
 from framehook.backends.foreign import ForeignCompiler
 from framehook.break_kinds import KINDS
 from framehook.bytecode.resume import is_resume_code, waits_for_callee
 from framehook.config import config
-from framehook.errors import BackendError, CodeLocation, GraphBreakError
+from framehook.errors import (
+    BackendError,
+    CodeLocation,
+    GraphBreakError,
+    RecompileError,
+    RecompileLimitError,
+)
 from framehook.guards import lowering, words
 from framehook.guards.guard import Check, GuardSet
 from framehook.guards.merging import merged
@@ -43,10 +49,14 @@ def compile_frame(handle: Handle, record: _C.FrameRecord) -> _C.Entry | None:
 
     Raises:
         GraphBreakError: with `fullgraph=True`, when the frame cannot become one graph.
+        RecompileLimitError: with `fullgraph=True`, when it has as many entries as it may have.
+        RecompileError: when the stance forbids to compile.
         BackendError: when the backend fails.
     """
     if not _C.StateSnapshot().is_plain and not torch_compat.is_only_device_modes():
         # The user's modes and hooks would see what tracing does; and each fresh mode object would be a recompile.
+        return None
+    if not policy.may_compile():
         return None
     state = policy.state_of(handle, record)
     handle.misses[state.place] += 1
@@ -58,19 +68,22 @@ def compile_frame(handle: Handle, record: _C.FrameRecord) -> _C.Entry | None:
                 return entry  # another thread has made it since
         decision, reason = policy.decide(handle, state, record)
         if decision is Decision.EAGER:
+            handle.held_back[state.place] = reason
             return None
         if decision is Decision.APART:
             return _compile_apart(handle, state, record, reason)
         entries = handle.entries_of(state)
+        if stances.current() == "fail_on_recompile":
+            raise RecompileError(state.place, [failure.text for failure in _failures(entries, record)])
         if entries:
             try:
-                events.emit(events.Recompile(handle.serial, *state.place, _failures(entries, record)))
+                _tell_recompile(handle, state, _failures(entries, record))
                 policy.note_changing(handle, record, entries)
             except Exception as error:
                 _internal_error(handle, state, _Clock(), error)
                 return None
         if decision is Decision.GIVE_UP:
-            _give_up(handle, state, record, entries, reason)
+            _give_up(handle, state, reason)
             return _compile_apart(handle, state, record, reason)
         with _garbage_collection_paused():
             return _compile(handle, state, record)
@@ -350,13 +363,28 @@ def _first_imports() -> None:
 # -- telling ---------------------------------------------------------------------------------------------------
 
 
-def _failures(entries: Sequence[_C.Entry], record: _C.FrameRecord) -> tuple[str, ...]:
+def _failures(entries: Sequence[_C.Entry], record: _C.FrameRecord) -> list[words.Failure]:
     """For each entry the guard that failed, in words."""
-    return tuple(
-        words.failure(entry.guards, notes.guards, record)
+    return [
+        words.explain(entry.guards, notes.guards, record)
         for entry in entries
         # An entry may become invalid meanwhile; it then has neither.
         if entry.guards is not None and (notes := entry.payload) is not None
+    ]
+
+
+def _tell_recompile(handle: Handle, state: CodeState, failures: Sequence[words.Failure]) -> None:
+    subject, cause = policy.note_causes(state, failures)
+    events.emit(
+        events.Recompile(
+            handle.serial,
+            *state.place,
+            tuple(failure.text for failure in failures),
+            subject,
+            cause.count,
+            tuple(cause.seen),
+            cause.cure,
+        )
     )
 
 
@@ -414,16 +442,26 @@ def _end(
     )
 
 
-def _give_up(
-    handle: Handle, state: CodeState, record: _C.FrameRecord, entries: Sequence[_C.Entry], reason: str
-) -> None:
-    failures = _failures(entries, record)
+def _give_up(handle: Handle, state: CodeState, reason: str) -> None:
+    """Tell that the code is not compiled any more, and which guard kept failing.
+
+    Raises:
+        RecompileLimitError: with `fullgraph=True`.
+    """
+    subject, cause = max(
+        state.causes.items(), key=lambda item: item[1].count, default=("no guard: its entries died", None)
+    )
+    guard = subject if cause is None or not cause.seen else f"{subject}, seen {', '.join(cause.seen)}"
+    cure = policy.cure_of_dying_entries if cause is None else cause.cure
+    if handle.options.fullgraph:
+        raise RecompileLimitError(reason, place=state.place, guard=guard, cure=cure)
     function, filename, line = state.place
     _log.warning(
-        "%s (%s:%d) is compiled no more: %s; other calls run eagerly. The guard that failed last: %s",
-        function, filename, line, reason, failures[-1] if failures else "none",
+        "%s (%s:%d) is compiled no more: %s; other calls run eagerly, entries stay. "
+        "The guard that kept failing: %s. What to do: %s",
+        function, filename, line, reason, guard, cure,
     )  # fmt: skip
-    events.emit(events.GiveUp(handle.serial, *state.place, reason))
+    events.emit(events.GiveUp(handle.serial, *state.place, reason, state.retry_after // 2))
 
 
 def _internal_error(handle: Handle, state: CodeState, clock: _Clock, error: Exception) -> None:

@@ -123,6 +123,60 @@ def _graph_break_error(reason: str, kind: str, stack: Sequence[CodeLocation], hi
     return GraphBreakError(reason, kind=kind, stack=stack, hint=hint)
 
 
+class RecompileLimitError(FramehookError):
+    """With `fullgraph=True`: a function has as many entries as it may have, and needs another one.
+
+    Attributes:
+        function, filename, line: the function.
+        guard: what kept failing, in words with the values seen.
+        cure: what to do about it.
+    """
+
+    def __init__(self, reason: str, *, place: tuple[str, str, int], guard: str, cure: str) -> None:
+        self.reason = reason
+        self.function, self.filename, self.line = place
+        self.guard = guard
+        self.cure = cure
+        super().__init__(
+            f"fullgraph=True, but {self.function} ({self.filename}:{self.line}) is compiled no more: {reason}\n"
+            f"the guard that kept failing: {guard}\nhint: {cure}"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        place = (self.function, self.filename, self.line)
+        return _recompile_limit_error, (self.reason, place, self.guard, self.cure)
+
+
+def _recompile_limit_error(
+    reason: str, place: tuple[str, str, int], guard: str, cure: str
+) -> RecompileLimitError:
+    return RecompileLimitError(reason, place=place, guard=guard, cure=cure)
+
+
+class RecompileError(FramehookError, RuntimeError):
+    """Under the stance "fail_on_recompile": a frame has no entry that fits, and would have to be compiled.
+
+    Attributes:
+        function, filename, line: the function.
+        reasons: for each entry which guard failed, in words; empty when it was never compiled.
+    """
+
+    def __init__(self, place: tuple[str, str, int], reasons: Sequence[str]) -> None:
+        self.function, self.filename, self.line = place
+        self.reasons = tuple(reasons)
+        why = "it has not been compiled before"
+        if reasons:
+            why = "none of its entries fits:\n" + "\n".join(f"    {reason}" for reason in reasons)
+        super().__init__(
+            f"{self.function} ({self.filename}:{self.line}) would have to be compiled, which the stance "
+            f"fail_on_recompile forbids; {why}\n"
+            "hint: compile it ahead with framehook.warmup(fn, inputs), with inputs like these"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ((self.function, self.filename, self.line), self.reasons)
+
+
 class BackendError(FramehookError):
     """A backend raised or returned something that cannot be called; its exception is `__cause__`.
 

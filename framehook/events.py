@@ -79,10 +79,22 @@ class CompileEnd(Event):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Recompile(Event):
-    """No entry fits code that has entries; reasons say for each entry which guard failed, in words."""
+    """No entry fits code that has entries.
+
+    Attributes:
+        reasons: for each entry which guard failed, in words, the entry that was used last first.
+        subject: what changed most often so far, of what these guards are about.
+        count: how often it has made this code compile again, this time included.
+        seen: values of it, in words, if they are known.
+        cure: what to do about it.
+    """
 
     kind: ClassVar[str] = "recompile"
     reasons: tuple[str, ...]
+    subject: str = ""
+    count: int = 1
+    seen: tuple[str, ...] = ()
+    cure: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,10 +116,16 @@ class GraphBreak(Event):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GiveUp(Event):
-    """A function will not be compiled again by this handle; its entries stay."""
+    """A function will not be compiled again by this handle, or not for a while; its entries stay.
+
+    Attributes:
+        reason: why.
+        retry_after: lookups of the function after which it is compiled again; 0: when an entry has been idle for long.
+    """
 
     kind: ClassVar[str] = "give_up"
     reason: str
+    retry_after: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

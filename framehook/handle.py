@@ -30,6 +30,7 @@ class CodeState:
     """What a handle remembers of one code object; for calls of modules, of one code object and class."""
 
     __slots__ = (
+        "causes",
         "classes",
         "code",
         "compiles",
@@ -37,10 +38,11 @@ class CodeState:
         "eager_hits",
         "eager_programs",
         "eager_reason",
-        "hits_before",
         "limit_reason",
         "paused_until",
         "place",
+        "retry_after",
+        "window",
     )
 
     def __init__(self, code: CodeType, discriminator: Hashable) -> None:
@@ -55,12 +57,41 @@ class CodeState:
         self.eager_reason = ""
         #: Why compiling stopped; empty while it goes on.
         self.limit_reason = ""
-        #: Compiles since `hits_before` was read off the counters, and the lookup until which there are none.
+        #: Compiles since the churn window began, at these lookups and hits; the lookup until which there are none;
+        #: and for how many lookups there will be none the next time (0: as the options say).
         self.compiles = 0
-        self.hits_before = 0
+        self.window = (0, 0)
         self.paused_until = 0
+        self.retry_after = 0
+        #: What made it compile again: by the subject of the guard that failed, as a `words.Failure` says it.
+        self.causes: dict[str, Cause] = {}
         #: Classes that functions make anew at each call, which entries were compiled for: address by name.
         self.classes: dict[tuple[str, str], int] = {}
+
+
+class Cause:
+    """One thing about a call that changed, and made its code compile again.
+
+    Attributes:
+        count: how often it did.
+        seen: values of it, in words: those of the entries, and those of the calls that had none; not too many.
+        cure: what to do about it.
+    """
+
+    __slots__ = ("count", "cure", "seen")
+
+    _MOST_VALUES = 12
+
+    def __init__(self, cure: str) -> None:
+        self.count = 0
+        self.cure = cure
+        self.seen: list[str] = []
+
+    def saw(self, *values: str) -> None:
+        """Remember values, each once."""
+        for value in values:
+            if value and value not in self.seen and len(self.seen) < self._MOST_VALUES:
+                self.seen.append(value)
 
 
 class EntryNotes:
@@ -90,6 +121,8 @@ class Handle(_C.Handle):
         self.compiler = compiler
         #: Lookups that found nothing, by place; what has run often enough is warm.
         self.misses: Counter[Place] = Counter()
+        #: Why frames ran eagerly the last time that they had no entry, by place.
+        self.held_back: dict[Place, str] = {}
         #: Seconds that calls may still wait for compiles of other threads, all together.
         self.patience = 1.0
         #: Pieces between graph breaks, and the operations in all of them, by the place of the frame that broke.
@@ -138,6 +171,7 @@ class Handle(_C.Handle):
         self._states.clear()
         self._code_deaths.clear()
         self.misses.clear()
+        self.held_back.clear()
         self.pieces.clear()
         self.unbroken.clear()
         self.loops_left.clear()

@@ -5,22 +5,25 @@ Stands between a miss and the tracer.  Everything here is about cost; nothing he
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import enum
 import inspect
 import os
 import sysconfig
 import weakref
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from types import CodeType
 
 import torch
 
-from framehook import _C, torch_compat
+from framehook import _C, stances, torch_compat
 from framehook.bytecode import resume
 from framehook.bytecode.resume import origin
-from framehook.config import config
+from framehook.config import CompileOptions, config
+from framehook.guards import cures, words
 from framehook.guards.guard import Check, Guard
-from framehook.handle import CodeState, Handle, Place, place_of
+from framehook.handle import Cause, CodeState, Handle, Place, place_of
 from framehook.source import LocalSource
 from framehook.trace.capture import Capture
 
@@ -117,13 +120,18 @@ def state_of(handle: Handle, record: _C.FrameRecord) -> CodeState:
 def decide(handle: Handle, state: CodeState, record: _C.FrameRecord) -> tuple[Decision, str]:
     """Decide what becomes of a frame without an entry; the text says why it is not compiled.
 
-    At a limit an entry that has had no hit for long is taken out to make room.
+    At a limit an entry that has had no hit for long is taken out to make room.  With `fullgraph=True` the decision at
+    a limit is GIVE_UP each time, and code is compiled however little its entries are used.
     """
     options = handle.options
     if state.eager_reason:
         return _given_up(record), state.eager_reason
-    if handle.misses[state.place] <= options.warmup_calls:
-        return Decision.EAGER, "warming up"
+    warmup_calls = warmup_calls_of(handle)
+    if handle.misses[state.place] <= warmup_calls:
+        return (
+            Decision.EAGER,
+            f"warming up: call {handle.misses[state.place]} of {warmup_calls} that run eagerly",
+        )
     if torch_compat.is_marked_disabled(record.function):
         stay_eager(handle, state, "torch.compiler.disable(recursive=False)")
         return Decision.EAGER, state.eager_reason
@@ -138,19 +146,84 @@ def decide(handle: Handle, state: CodeState, record: _C.FrameRecord) -> tuple[De
     entries = handle.entries_of(state)
     counts = _C.record_counters(record.code, handle)
     if counts["lookups"] < state.paused_until:
-        return _given_up(record), "entries were replaced faster than they were used"
-    if state.compiles >= options.max_entries_per_code:
-        churns = counts["hits"] - state.hits_before < state.compiles
-        state.compiles, state.hits_before = 0, counts["hits"]
-        if churns and len(entries) < options.max_entries_per_code:
-            state.paused_until = counts["lookups"] + options.evict_after
-            return Decision.GIVE_UP, "entries are replaced faster than they are used"
-    if len(entries) >= options.max_entries_per_code and not _make_room(handle, entries):
-        return _stop(state, record, f"{len(entries)} entries for this code (max_entries_per_code)")
-    everything = handle.entries()
-    if len(everything) >= options.max_entries_per_handle and not _make_room(handle, everything):
-        return _stop(state, record, f"{len(everything)} entries in all (max_entries_per_handle)")
+        return _given_up(record), "compiled again and again without use"
+    full = _full(
+        handle, entries, options.max_entries_per_code, "for this code (max_entries_per_code)"
+    ) or _full(handle, handle.entries(), options.max_entries_per_handle, "in all (max_entries_per_handle)")
+    if isinstance(full, str):
+        return _stop(handle, state, record, full)
+    churns = "" if options.fullgraph else _churns(state, options, counts["lookups"], counts["hits"])
+    if churns:
+        return Decision.GIVE_UP, churns
+    if full is not None:
+        _C.remove_entry(full)
     return Decision.COMPILE, ""
+
+
+def _full(handle: Handle, entries: list[_C.Entry], most: int, what: str) -> _C.Entry | str | None:
+    """None below a limit; at it the entry that may be replaced, or, when all are in use, a text that says so."""
+    if len(entries) < most:
+        return None
+    longest = max(entries, key=lambda entry: _idle(handle, entry), default=None)
+    if longest is None or _idle(handle, longest) < handle.options.evict_after:
+        return f"{len(entries)} entries {what}"
+    return longest
+
+
+_warm: contextvars.ContextVar[bool] = contextvars.ContextVar("framehook_warm", default=False)
+
+
+@contextlib.contextmanager
+def warmed_up() -> Iterator[None]:
+    """Compile at the first call inside, whatever `warmup_calls` and the stance say."""
+    token = _warm.set(True)
+    try:
+        yield
+    finally:
+        _warm.reset(token)
+
+
+def warmup_calls_of(handle: Handle) -> int:
+    """Calls that run eagerly before a function is compiled, as the handle and the stance of this context say."""
+    if _warm.get():
+        return 0
+    least = 1 if stances.current() == "eager_then_compile" else 0
+    return max(handle.options.warmup_calls, least)
+
+
+def may_compile() -> bool:
+    """Whether the stance of this context lets frames be compiled."""
+    return stances.current() not in _SERVING_STANCES
+
+
+_SERVING_STANCES = ("eager_on_recompile", "force_eager")
+
+
+def _churns(state: CodeState, options: CompileOptions, lookups: int, hits: int) -> str:
+    """Say so, and stop for a while, when code has been compiled again and again with too few hits in between.
+
+    A window of calls ends after `churn_window` of them, or when its hit rate cannot reach `min_hit_rate` any more.
+    """
+    began, hits_before = state.window
+    calls = lookups - 1 - began  # this one is still open
+    used = hits - hits_before
+    wasted = state.compiles >= max(2.0, (1 - options.min_hit_rate) * options.churn_window)
+    if calls < options.churn_window and not wasted:
+        return ""
+    rate = used / calls if calls else 0.0
+    compiles = state.compiles
+    state.compiles, state.window = 0, (lookups, hits)
+    if rate >= options.min_hit_rate:
+        state.retry_after = 0
+        return ""
+    if compiles < 2:
+        return ""
+    retry = state.retry_after or options.retry_after_calls
+    state.paused_until, state.retry_after = lookups + retry, 2 * retry
+    return (
+        f"compiled {compiles} times in {calls} calls, and found an entry in {rate:.0%} of them (min_hit_rate "
+        f"{options.min_hit_rate:.0%}); tried again after {retry} calls"
+    )
 
 
 def holds(program: _C.GuardProgram, record: _C.FrameRecord) -> bool:
@@ -271,26 +344,34 @@ def note_changing(handle: Handle, record: _C.FrameRecord, entries: Sequence[_C.E
                     _C.remove_entry(entry)
 
 
+def note_causes(state: CodeState, failures: Sequence[words.Failure]) -> tuple[str, Cause]:
+    """Count what the failed guards are about, and return what changed most often of it."""
+    found: dict[str, Cause] = {}
+    for failure in failures:
+        cause = state.causes.get(failure.subject)
+        if cause is None:
+            cause = state.causes[failure.subject] = Cause(cures.cure(failure.guard, failure.subject))
+        cause.saw(failure.expected, failure.got)
+        found[failure.subject] = cause
+    for cause in found.values():
+        cause.count += 1
+    # The first of several: that of the entry that was used last.
+    return max(found.items(), key=lambda item: item[1].count, default=("no guard", Cause("")))
+
+
+#: For code that was compiled again although no guard failed: what its guards named has died.
+cure_of_dying_entries = "keep the objects that the function uses between its calls: entries go with them"
+
+
 def _given_up(record: _C.FrameRecord) -> Decision:
     return Decision.APART if resume.waits_for_callee(record.code) else Decision.EAGER
 
 
-def _stop(state: CodeState, record: _C.FrameRecord, reason: str) -> tuple[Decision, str]:
-    if state.limit_reason:
+def _stop(handle: Handle, state: CodeState, record: _C.FrameRecord, reason: str) -> tuple[Decision, str]:
+    if state.limit_reason and not handle.options.fullgraph:
         return _given_up(record), state.limit_reason
     state.limit_reason = reason
     return Decision.GIVE_UP, reason
-
-
-def _make_room(handle: Handle, entries: list[_C.Entry]) -> bool:
-    """Take out the entry that has been idle longest, if that is long enough."""
-    if not entries:
-        return False
-    longest = max(entries, key=lambda entry: _idle(handle, entry))
-    if _idle(handle, longest) < handle.options.evict_after:
-        return False
-    _C.remove_entry(longest)
-    return True
 
 
 def _idle(handle: Handle, entry: _C.Entry) -> int:

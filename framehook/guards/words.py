@@ -17,7 +17,7 @@ from types import (
     ModuleType,
     WrapperDescriptorType,
 )
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
@@ -369,8 +369,30 @@ def say_failure(guard: Guard, got: object) -> str:
         return _wordless(guard, error)
 
 
+class Failure(NamedTuple):
+    """Why a program does not hold for a frame.
+
+    Attributes:
+        text: all of it, in words: `size of L['x'] at dim 0: expected 32, got 48 (train.py:41)`.
+        subject: what it is about: `size of L['x'] at dim 0`.
+        expected, got: the values, where the words name both; else empty.
+        guard: the guard that failed; None when no guard does.
+    """
+
+    text: str
+    subject: str
+    expected: str
+    got: str
+    guard: Guard | None
+
+
 def failure(program: _C.GuardProgram, guards: Sequence[Guard], record: Record) -> str:
-    """Why a program does not hold for a frame, in words.
+    """Why a program does not hold for a frame, in words; see `explain`."""
+    return explain(program, guards, record).text
+
+
+def explain(program: _C.GuardProgram, guards: Sequence[Guard], record: Record) -> Failure:
+    """Why a program does not hold for a frame.
 
     Args:
         program: lowered from `guards`.
@@ -379,10 +401,10 @@ def failure(program: _C.GuardProgram, guards: Sequence[Guard], record: Record) -
     """
     found = program.failure(record.slots, record.globals, record.builtins, record.closure)
     if found is None:
-        return "no guard fails any more"
+        return Failure(_NONE_FAILS, _NONE_FAILS, "", "", None)
     index, got = found
     if index < 0:
-        return f"an input of the graph: {value(got)}"
+        return Failure(f"an input of the graph: {value(got)}", "an input of the graph", "", value(got), None)
     guard = guards[index]
     if guard.check is Check.ALL:
         for part in guard.constant:
@@ -390,6 +412,18 @@ def failure(program: _C.GuardProgram, guards: Sequence[Guard], record: Record) -
                 record.slots, record.globals, record.builtins, record.closure
             )
             if found is not None:
-                return say_failure(part, found[1])
-        return "no guard fails any more"
-    return say_failure(guard, got)
+                return _failure_of(part, found[1])
+        return Failure(_NONE_FAILS, _NONE_FAILS, "", "", guard)
+    return _failure_of(guard, got)
+
+
+_NONE_FAILS = "no guard fails any more"
+
+
+def _failure_of(guard: Guard, got: object) -> Failure:
+    text = say_failure(guard, got)
+    line = line_of(guard.location)
+    bare = text.removesuffix(f" ({line})") if line else text
+    subject, _, values = bare.partition(": expected ")
+    expected, _, seen = values.partition(", got ")
+    return Failure(text, subject, expected if seen else "", seen, guard)
