@@ -1,6 +1,7 @@
 // The extension module framehook._C: puts the pieces together, nothing else.
 #include <pybind11/pybind11.h>
 
+#include "builtins.h"
 #include "callable.h"
 
 #define STRINGIFY_EXPANDED(x) #x
@@ -33,8 +34,9 @@ static pybind11::object existing_instance_dict(const pybind11::object& object) {
 PYBIND11_MODULE(_C, module) {
     module.doc() = "The C++ core of framehook: hook, cache, guard programs, runner.";
     PyObject* raw = module.ptr();
-    if (!framehook::init_cpython() || framehook::init_cache(raw) < 0 || framehook::init_hook(raw) < 0 ||
-        framehook::init_runner(raw) < 0 || framehook::init_callable(raw) < 0 || init_guard_program(raw) < 0) {
+    if (!framehook::init_cpython() || !framehook::init_builtins() || framehook::init_cache(raw) < 0 ||
+        framehook::init_hook(raw) < 0 || framehook::init_runner(raw) < 0 ||
+        framehook::init_callable(raw) < 0 || init_guard_program(raw) < 0) {
         throw pybind11::error_already_set();
     }
     module.def("dict_version", &dict_version,

@@ -7,6 +7,8 @@
 
 #include <structmember.h>
 
+#include "builtins.h"
+
 namespace framehook {
 
 // ---- FrameRecord -----------------------------------------------------------------------------------------
@@ -204,6 +206,7 @@ static PyObject* classify_callback = nullptr;
 
 int is_candidate(CodeRecord* record) {
     if (record->kind != Kind::unknown) return record->kind == Kind::candidate;
+    if (builtins_are_replaced()) return 0;  // asked again the next time
     bool accepted = true;
     if (classify_callback != nullptr) {
         CaptureOff off;
@@ -228,7 +231,7 @@ int is_candidate(CodeRecord* record) {
 static EntryObject* ask_for_entry(const FrameContext& frame, CodeRecord* record, PyObject* const* slots,
                                   Py_ssize_t count) {
     ThreadRoom& room = this_thread;
-    if (miss_callback == nullptr || room.in_miss_callback) return nullptr;
+    if (miss_callback == nullptr || room.in_miss_callback || builtins_are_replaced()) return nullptr;
     PyObject* values = PyTuple_New(count);
     if (values == nullptr) return nullptr;
     for (Py_ssize_t i = 0; i < count; i++) PyTuple_SET_ITEM(values, i, or_none(slots[i]));

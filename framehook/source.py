@@ -145,6 +145,10 @@ class ClosureSource(Source):
         return f"closure[{self.variable!r}]"
 
 
+def _gone() -> None:
+    return None
+
+
 class ObjectSource(Source):
     """An object reached absolutely, held weakly; `via` is the guarded way it was first reached by.
 
@@ -167,6 +171,14 @@ class ObjectSource(Source):
     def get(self) -> object:
         """The object, or None when it has died."""
         return self._get()
+
+    def release(self) -> None:
+        """Let go of an object that cannot be held weakly: the trace is over, and its guards hold what they need.
+
+        A source and those that it is the base of are a cycle, which would keep the object until it is collected.
+        """
+        if self.via is not None and type(self._get) is not weakref.ref:
+            self._get = _gone
 
     def name(self) -> str:
         if self.via is not None:

@@ -41,6 +41,9 @@ def _owner(e: Emitter, value: Value) -> Callable[[], None]:
 
 
 def _list(e: Emitter, value: ListValue) -> None:
+    if value.began_empty and value.was_filled and not value.items:
+        e.call(list.append, _owner(e, value), e.const(None))
+        e.builder.pop_top()
     e.call(
         list.__setitem__,
         _owner(e, value),

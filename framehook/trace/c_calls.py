@@ -93,7 +93,7 @@ def call_object(tr: Any, value: ObjectValue, args: Sequence[Value], kwargs: dict
         assert value.source is not None
         tr.guard(value.source, Check.IDENTITY, value.obj)
         return _getter(tr, isinstance(value.obj, operator.itemgetter), keys, args[0])
-    if isinstance(value.obj, weakref.ReferenceType) and value.cls is weakref.ReferenceType:
+    if type(value.obj) is weakref.ReferenceType and value.cls is weakref.ReferenceType:
         assert value.source is not None
         tr.guard(value.source, Check.IDENTITY, value.obj)
         referent = value.obj()

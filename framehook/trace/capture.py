@@ -110,6 +110,8 @@ class Capture:
     def release(self) -> None:
         """Let go of the call's objects, which values, frames and the tracer hold in circles."""
         self.tracer.release()
+        for source in self.absolute.values():
+            source.release()
         for frame in self.frames:
             frame.release()
         self.frames.clear()

@@ -92,6 +92,9 @@ def _id(tr: Any, owner: Value) -> Value:
         return ConstantValue(id(owner.value))  # there is one of each while the process lives
     if isinstance(owner, (ConstantValue, TensorValue, BoundMethodValue, BuiltinMethod)):
         tr.graph_break("call", f"the id of {owner.describe()} is asked for")
+    if isinstance(owner, TupleValue) and owner.source is None and not tr.is_held(owner):
+        # Iterators (`zip`, `product`) make their next tuple in the place of the last one if nobody has kept that.
+        tr.graph_break("call", "the id of a tuple is asked for that no variable holds")
     return IdentityNumber(owner)
 
 

@@ -17,6 +17,7 @@ from framehook.trace.frame import Frame
 from framehook.values.base import LazyValue, Value
 from framehook.values.mappings import DictIterator, DictValue, DictView
 from framehook.values.objects import ObjectValue
+from framehook.values.real_classes import derives
 from framehook.values.sequences import ListValue, SequenceIterator, TupleValue
 
 _CONTAINERS = (torch.nn.ModuleList.__iter__, torch.nn.Sequential.__iter__)
@@ -63,7 +64,7 @@ def left_loop(frame: Frame, iterator: Value) -> tuple[LoopOver, Value] | None:
 def _is_module(value: Value) -> bool:
     if isinstance(value, LazyValue):
         if value.actual is None:
-            return isinstance(value.obj, torch.nn.Module)
+            return derives(type(value.obj), torch.nn.Module)
         value = value.actual
     return isinstance(value, ObjectValue) and issubclass(value.cls, torch.nn.Module)
 

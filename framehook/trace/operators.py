@@ -141,7 +141,7 @@ def _stand_in(tr: Tracer, value: Value) -> Any:
     if isinstance(value, ConstantValue):
         return value.value
     cls = value.python_type()
-    if isinstance(value, ObjectValue) and value.base is None and not isinstance(value.obj, enum.Enum):
+    if isinstance(value, ObjectValue) and value.base is None and not derives(type(value.obj), enum.Enum):
         return type(cls.__name__, (), {})()
     if cls not in _STAND_INS:
         # The native instruction words it.

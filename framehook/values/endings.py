@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from framehook.values.base import LazyValue, Tracer, Value
+from framehook.values.base import LazyValue, Tracer, Value, defines
+from framehook.values.real_classes import derives
 from framehook.values.sequences import SequenceValue
 
 #: Objects that live as long as the program does, or to which torch and framehook keep weak references of their own.
@@ -28,9 +29,17 @@ _DEEPEST = 8
 
 def _is_watched(obj: object) -> bool:
     """Whether a weak reference tells somebody when the object goes."""
-    if isinstance(obj, KEPT_ELSEWHERE) or not type(obj).__weakrefoffset__:
+    if not type(obj).__weakrefoffset__:
         return False
-    return any(reference.__callback__ is not None for reference in weakref.getweakrefs(obj))
+    return any(_tells(reference, obj) for reference in weakref.getweakrefs(obj))
+
+
+def _tells(reference: Any, obj: object) -> bool:
+    """Whether a weak reference or proxy of an object has a callback."""
+    if type(reference) in weakref.ProxyTypes:
+        # A proxy shows nothing of itself.  The one that all share that have no callback is given out again.
+        return weakref.proxy(obj) is not reference
+    return reference.__callback__ is not None
 
 
 def has_seen_end(obj: object) -> bool:
@@ -41,11 +50,11 @@ def has_seen_end(obj: object) -> bool:
         below: list[Any] = []
         for each in level:
             cls = type(each)
-            if cls in _SILENT or isinstance(each, KEPT_ELSEWHERE):
+            if cls in _SILENT or derives(cls, *KEPT_ELSEWHERE):
                 continue
-            if hasattr(cls, "__del__") or _is_watched(each):
+            if defines(cls, "__del__") or _is_watched(each):
                 return True
-            if isinstance(each, _SUSPENDED):
+            if derives(cls, *_SUSPENDED):
                 if getattr(each, "gi_suspended", True):
                     return True  # it is closed: its handlers run
                 continue
@@ -79,10 +88,11 @@ def check_object_let_go(tr: Tracer, obj: object) -> None:
 
 
 def _content(obj: Any) -> Iterable[Any]:
-    if isinstance(obj, dict):
+    cls = type(obj)
+    if derives(cls, dict):
         yield from dict.values(obj)
-    elif isinstance(obj, (list, tuple, set, frozenset, deque)):
-        base: Any = next(each for each in (list, tuple, set, frozenset, deque) if isinstance(obj, each))
+    elif derives(cls, list, tuple, set, frozenset, deque):
+        base: Any = next(each for each in (list, tuple, set, frozenset, deque) if derives(cls, each))
         yield from base.__iter__(obj)
     with contextlib.suppress(AttributeError):
         yield from object.__getattribute__(obj, "__dict__").values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from framehook.guards.guard import Check
@@ -25,15 +26,34 @@ class IdentityNumber(Value):
         return int
 
     def hash_key(self, tr: Tracer) -> Any:
-        """As a key it is that of the object; for one from outside it is the very number."""
+        """As a key it is that of the object; for one from outside, and for the thread, it is the very number."""
         owner = self.owner
-        if owner is not None and owner.source is not None and not isinstance(owner, FrameClassValue):
+        if owner is None:
+            number = threading.get_ident()
+            tr.guard(None, Check.PREDICATE, (IsThread(number), ()))
+            return number
+        if owner.source is not None and not isinstance(owner, FrameClassValue):
             obj = getattr(owner, "fn" if isinstance(owner, CallableValue | FunctionValue) else "obj", None)
             if obj is None:
                 tr.graph_break("call", f"the id of {owner.describe()} is used as a key")
             tr.guard(owner.source, Check.IDENTITY, obj)
             return id(obj)
         return self.key
+
+
+class IsThread:
+    """A guard on the thread that runs the frame."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __call__(self) -> bool:
+        return threading.get_ident() == self.number
+
+    def __repr__(self) -> str:
+        return f"runs in the thread {self.number}"
 
 
 class OpaqueKey:

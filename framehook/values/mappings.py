@@ -16,6 +16,7 @@ from framehook.values.base import (
     check_nan,
     is_constant,
 )
+from framehook.values.real_classes import derives
 from framehook.values.sequences import (
     BuiltinContainer,
     IteratorValue,
@@ -43,7 +44,7 @@ class ObjectKey(tuple[Any, ...]):
 
 def is_hashed_by_identity(obj: object) -> bool:
     """Whether an object equals no other, whatever that is."""
-    if isinstance(obj, type):
+    if derives(type(obj), type):
         meta: Any = type(obj)
         return meta.__hash__ is type.__hash__ and meta.__eq__ is type.__eq__
     cls: Any = type(obj)

@@ -322,7 +322,7 @@ class ObjectValue(Value):
             if answer.python_type() is not bool:
                 tr.graph_break("exception", f"__bool__ of {self.describe()} returns {answer.describe()}")
             return tr.truth(answer)
-        if isinstance(self.obj, (int, str)) and issubclass(type(self.obj), enum.Enum):
+        if derives(type(self.obj), enum.Enum) and derives(type(self.obj), int, str):
             return bool(self.obj)  # a member of an enum of numbers or strings is a constant
         self.c_special(tr, "__bool__")
         if (

@@ -12,9 +12,16 @@ _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE; the other classes keep their module 
 namespace_of: Callable[[type], Mapping[str, Any]] = vars(type)["__dict__"].__get__
 
 
-def derives(cls: type, base: type) -> bool:
-    """Whether `cls` is `base` or inherits from it."""
-    return type.__subclasscheck__(base, cls)
+def derives(cls: type, *bases: type) -> bool:
+    """Whether `cls` is one of `bases` or inherits from one.
+
+    With the type of an object this is `isinstance`, but that asks the object's `__class__` as well: code of the
+    program's, and for a weak proxy the object that it stands for.
+    """
+    for base in bases:  # noqa: SIM110  # it is asked all the time
+        if type.__subclasscheck__(base, cls):
+            return True
+    return False
 
 
 def module_of(cls: type) -> str:

@@ -180,13 +180,19 @@ class SequenceValue(BuiltinContainer):
 
 
 class ListValue(SequenceValue):
-    """A list.  One that came from outside keeps its real object's identity; changes are replayed."""
+    """A list.  One that came from outside keeps its real object's identity; changes are replayed.
 
-    __slots__ = ("changed",)
+    `was_filled` says that it had elements when it was changed.  If it was empty before and is again, it has memory
+    of its own all the same, and from that `list.sort` knows that the list has been changed.
+    """
+
+    __slots__ = ("began_empty", "changed", "was_filled")
 
     def __init__(self, items: list[Value], source: Source | None = None) -> None:
         super().__init__(items, source)
         self.changed = False
+        self.began_empty = not items
+        self.was_filled = False
 
     def python_type(self) -> type:
         return list
@@ -197,6 +203,7 @@ class ListValue(SequenceValue):
     def touch(self, tr: Tracer) -> None:
         """The list is about to change."""
         self.guard_length(tr)
+        self.was_filled |= bool(self.items)
         if not self.changed:
             self.changed = True
             tr.mutated(self)

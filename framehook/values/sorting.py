@@ -54,6 +54,7 @@ def sort_list(tr: Tracer, target: ListValue, kwargs: dict[str, Value]) -> None:
     target.touch(tr)
     elements = list(target.items)
     target.items.clear()
+    was_filled, target.was_filled = target.was_filled, False
     order = list(range(len(elements)))
     try:
         keys = _keys(tr, elements, kwargs.get("key"))
@@ -61,8 +62,9 @@ def sort_list(tr: Tracer, target: ListValue, kwargs: dict[str, Value]) -> None:
             order.sort(key=keys.__getitem__, reverse=backwards)
         except TypeError as error:
             tr.throw(TypeError, *error.args)
-        is_modified = bool(target.items)
+        is_modified = bool(target.items) or target.was_filled
     finally:
+        target.was_filled |= was_filled
         target.items[:] = [elements[position] for position in order]
     if is_modified:
         tr.throw(ValueError, "list modified during sort")

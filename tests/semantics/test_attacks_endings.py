@@ -50,6 +50,18 @@ def watched() -> Any:
     return made
 
 
+def watched_by_proxy() -> Any:
+    made = Plain()
+    KEPT.append(weakref.proxy(made, lambda _: LOG.append("gone")))
+    return made
+
+
+def with_silent_proxy() -> Any:
+    made = Plain()
+    KEPT.append(weakref.proxy(made))
+    return made
+
+
 KEPT: list[Any] = []
 
 
@@ -138,7 +150,7 @@ WAYS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("make", [noisy, watched, half_done, nested])
+@pytest.mark.parametrize("make", [noisy, watched, watched_by_proxy, half_done, nested])
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_let_go_ends_there(way: str, make: Callable[[], Any]) -> None:
     hold, let_go = WAYS[way]
@@ -174,5 +186,5 @@ def test_what_ends_silently_does_not_break_the_graph(way: str) -> None:
     counter = CompileCounter()
     compiled = framehook.compile(fn, backend=counter)
     for _ in range(2):
-        compiled(torch.ones(2), hold([torch.ones(2), {"a": Plain()}]))
+        compiled(torch.ones(2), hold([torch.ones(2), {"a": Plain()}, with_silent_proxy()]))
     assert counter.frame_count == 1, compiled.stats().graph_breaks

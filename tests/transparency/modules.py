@@ -23,9 +23,7 @@ IN_SUITE = (
 #: Functions of which every frame has to be traced whole, of all in all modules together.
 LEAST_SHARE = 0.6
 
-_REPLACES_BUILTINS = "replaces or deletes a builtin function that framehook's own Python code uses as well"
 _COUNTS_OBJECTS = "counts the objects of the whole process, those of the compiler included"
-_REUSED_TUPLE = "CPython's C code makes each row in the tuple of the last one, if nobody has kept that; traced code does not"
 _LOOKS_AT_FRAMES = "looks at variables of a frame of a traceback that are not used any more"
 _LOOKS_AT_LAST_LINE = (
     "looks at the line that a frame of a traceback was left at, which is not the one that raised"
@@ -33,25 +31,13 @@ _LOOKS_AT_LAST_LINE = (
 
 #: Tests that are left out, by their id from the module on, and why.
 EXCEPTIONS: dict[str, str] = {
-    "test_functools.TestLRUC.test_lru_reentrancy_with_len": _REPLACES_BUILTINS,
-    "test_functools.TestLRUPy.test_lru_reentrancy_with_len": _REPLACES_BUILTINS,
-    "test_iter.TestCase.test_reduce_mutating_builtins_iter": _REPLACES_BUILTINS,
     "test_descr.ClassPropertiesAndMethods.test_slots": _COUNTS_OBJECTS,
-    "test_sort.TestBugs.test_undetected_mutation": "a list that was filled and emptied again has memory of its own; "
-    "a change that comes to nothing is not made",
     "test_exceptions.ExceptionTests.test_recursion_error_cleanup": _LOOKS_AT_FRAMES,
     "test_exceptions.PEP626Tests.test_lineno_after_other_except": _LOOKS_AT_LAST_LINE,
     "test_exceptions.PEP626Tests.test_lineno_in_try": _LOOKS_AT_LAST_LINE,
     "test_traceback.MiscTracebackCases.test_clear": _LOOKS_AT_FRAMES,
     "test_traceback.TestStack.test_format_locals": _LOOKS_AT_FRAMES,
     "test_traceback.TestTracebackException.test_print": _LOOKS_AT_FRAMES,
-    **{
-        f"test_itertools.TestBasicOps.test_{name}_tuple_reuse": _REUSED_TUPLE
-        for name in (
-            *("combinations", "combinations_with_replacement", "permutations", "product"),
-            *("zip_longest", "zip"),
-        )
-    },
 }
 
 

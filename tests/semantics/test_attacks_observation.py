@@ -1,0 +1,350 @@
+"""What a program can look at besides results: ids, memory of lists, weak proxies, replaced builtins, ends of objects."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import gc
+import itertools
+import reprlib
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import framehook
+from framehook.testing import CompileCounter, every_frame
+
+PROGRAMS: list[Callable[[], Any]] = []
+
+
+def program(fn: Callable[[], Any]) -> Callable[[], Any]:
+    PROGRAMS.append(fn)
+    return fn
+
+
+class Plain:
+    pass
+
+
+class Masked:
+    """Asked for its class, it says so."""
+
+    asked = 0
+
+    @property
+    def __class__(self):
+        Masked.asked += 1
+        return dict
+
+
+class Nested:
+    def __init__(self, *items):
+        self.items = items
+
+    @reprlib.recursive_repr()
+    def __repr__(self):
+        parts = [repr(Plain.__name__)]
+        parts.extend(repr(each) for each in self.items)
+        return f"Nested({', '.join(parts)})"
+
+
+@program
+def ids_of_rows_that_nobody_keeps():
+    made = (
+        *(zip("abc", "def", strict=True), itertools.zip_longest("abc", "def")),
+        *(itertools.product("abc", "def"), itertools.permutations("abcde", 3)),
+        *(itertools.combinations("abcde", 3), itertools.combinations_with_replacement("abcde", 3)),
+    )
+    return [len(set(map(id, rows))) for rows in made]
+
+
+@program
+def ids_of_rows_that_are_kept():
+    rows = list(zip("abc", "def", strict=True))
+    return len(set(map(id, rows))), len({id(row) for row in rows})
+
+
+@program
+def ids_of_tuples_in_variables():
+    first = (Plain(), 1)
+    second = first
+    return id(first) == id(second), id(first) == id((first, 1))
+
+
+@program
+def sorted_list_is_changed_and_emptied_by_appending():
+    def key(item):
+        items.append(item)
+        items.pop()
+        return item
+
+    items = [3, 1, 2]
+    items.sort(key=key)
+    return items
+
+
+@program
+def sorted_list_is_changed_and_emptied_by_a_slice():
+    def compare(first, second):
+        items.append(3)
+        del items[:]
+        return first - second
+
+    items = [3, 1, 2]
+    items.sort(key=functools.cmp_to_key(compare))
+    return items
+
+
+@program
+def sorted_list_is_only_looked_at():
+    def key(item):
+        items.clear()
+        items.extend([])
+        return len(items), item
+
+    items = [3, 1, 2]
+    items.sort(key=key)
+    return items
+
+
+@program
+def repr_of_what_contains_itself():
+    made = Nested(1)
+    made.items = (made, Nested(made))
+    return repr(made)
+
+
+RUNNING: set[Any] = set()
+
+
+def leave_a_mark():
+    RUNNING.add(threading.get_ident())
+
+
+def has_left_a_mark():
+    return threading.get_ident() in RUNNING
+
+
+@program
+def threads_in_a_set_from_outside():
+    RUNNING.clear()
+    leave_a_mark()
+    answers = [has_left_a_mark()]
+    other = threading.Thread(target=lambda: answers.append(has_left_a_mark()))
+    other.start()
+    other.join()
+    return answers, has_left_a_mark()
+
+
+@program
+def proxies_of_the_dead():
+    holder = Plain()
+    owner = Plain()
+    holder.proxy = weakref.proxy(owner)
+    holder.items = [weakref.proxy(owner), {"a": holder.proxy}]
+    del owner
+
+    def let_go(holder):
+        holder.proxy = None
+        holder.items.clear()
+        return len(holder.items)
+
+    return let_go(holder)
+
+
+@program
+def proxies_with_the_living():
+    owner = Plain()
+    proxy = weakref.proxy(owner)
+    holder = [owner]
+
+    def let_go(holder):
+        holder.clear()
+
+    let_go(holder)
+    owner.a = 3
+    return proxy.a
+
+
+@program
+def nobody_is_asked_for_its_class():
+    Masked.asked = 0
+    holder = Plain()
+    holder.items = [Masked(), (Masked(),)]
+    holder.one = Masked()
+
+    def let_go(holder):
+        holder.items.pop()
+        holder.items[0] = 1
+        holder.one = {}
+        return bool(holder.items)
+
+    return let_go(holder), Masked.asked
+
+
+@program
+def length_is_replaced():
+    calls = []
+
+    def counted(items):
+        calls.append(1)
+        return kept(items)
+
+    def measure(items):
+        return len(items)
+
+    kept = builtins.len
+    builtins.len = counted
+    try:
+        found = [measure([1, 2]), measure("a"), measure([1, 2])]
+    finally:
+        builtins.len = kept
+    return found, measure([1, 2, 3]), calls
+
+
+@program
+def iter_is_gone():
+    def each(items):
+        return [item for item in iter(items)]
+
+    kept = builtins.iter
+    del builtins.iter
+    try:
+        each([1, 2])
+    except NameError as error:
+        text = str(error)
+    finally:
+        builtins.iter = kept
+    return text, each([1, 2])
+
+
+@program
+def a_name_among_the_builtins_compares_itself():
+    class Name:
+        asked = 0
+
+        def __hash__(self):
+            return hash("iter")
+
+        def __eq__(self, other):
+            Name.asked += 1
+            return other == "iter"
+
+    def add(a, b):
+        return a + b
+
+    kept = builtins.iter
+    del builtins.iter
+    odd = Name()
+    builtins.__dict__[odd] = kept
+    try:
+        asked = Name.asked
+        add(1, 2)
+        asked = Name.asked - asked
+    finally:
+        del builtins.__dict__[odd]
+        builtins.iter = kept
+    return asked
+
+
+def outcome(fn: Callable[[], Any]) -> Any:
+    try:
+        return "returned", repr(fn())
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
+def test_program(fn: Callable[[], Any]) -> None:
+    expected = outcome(fn)
+    with every_frame() as capture:
+        seen = [outcome(fn) for _ in range(3)]
+    assert seen == [expected] * 3
+    assert capture.stats().internal_errors == 0
+
+
+@pytest.mark.parametrize("name", ["print", "open", "input", "a_name_of_its_own"])
+def test_what_programs_replace_for_themselves_is_no_hindrance(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counter = CompileCounter()
+    monkeypatch.setattr(builtins, name, lambda *args: None, raising=False)
+    compiled = framehook.compile(lambda x: x + 1, backend=counter)
+    assert compiled(torch.ones(2)).tolist() == [2, 2]
+    assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("name", ["len", "isinstance", "tuple", "zip"])
+def test_nothing_is_compiled_while_a_builtin_is_replaced(name: str) -> None:
+    counter = CompileCounter()
+    kept = getattr(builtins, name)
+    calls = []
+
+    def replaced(*args: Any) -> Any:
+        calls.append(name)
+        return kept(*args)
+
+    def fn(x: Tensor) -> Tensor:
+        return x + 1
+
+    compiled = framehook.compile(fn, backend=counter)
+    x = torch.ones(2)
+    setattr(builtins, name, replaced)
+    try:
+        fn(x)
+        by_eager = len(calls) if name != "len" else kept(calls)
+        compiled(x)
+        by_both = len(calls) if name != "len" else kept(calls)
+    finally:
+        setattr(builtins, name, kept)
+    assert by_both == 2 * by_eager
+    assert counter.frame_count == 0
+    compiled(x)
+    assert counter.frame_count == 1
+
+
+def test_functions_of_a_class_of_the_frame_go_with_one_collection() -> None:
+    def keep(fn: Any) -> Any:
+        @functools.wraps(fn)
+        def wrapper(*args: Any) -> Any:
+            return fn(*args)
+
+        return wrapper
+
+    def make() -> list[weakref.ref[Any]]:
+        class Local:
+            @staticmethod
+            @keep
+            def static(x: int) -> int:
+                return x
+
+            @classmethod
+            @keep
+            def of_class(cls, x: int) -> int:
+                return x
+
+            @property
+            @keep
+            def shown(self) -> int:
+                return 1
+
+        def use(cls: Any) -> int:
+            return cls.static(1) + cls.of_class(2) + cls().shown
+
+        assert use(Local) == 4
+        found = vars(Local)
+        return [
+            weakref.ref(found["static"].__func__),
+            weakref.ref(found["of_class"].__func__),
+            weakref.ref(found["shown"].fget),
+        ]
+
+    with every_frame():
+        references = make()
+    gc.collect()
+    assert [reference() for reference in references] == [None] * 3
