@@ -26,7 +26,14 @@ from framehook.source import LocalSource, ObjectSource, Source
 from framehook.trace.capture import Capture
 from framehook.trace.classes import native_base
 from framehook.values.base import ConstantValue, LazyValue, MethodOfConstant, Value, is_constant
-from framehook.values.classes import CallableValue, ClassDictValue, ClassValue, SuperMethod, UnionValue
+from framehook.values.classes import (
+    CallableValue,
+    ClassDictValue,
+    ClassValue,
+    GenericAliasValue,
+    SuperMethod,
+    UnionValue,
+)
 from framehook.values.deques import DequeValue
 from framehook.values.descriptors import DescriptorValue
 from framehook.values.exceptions import ExceptionValue, native_exception
@@ -616,6 +623,10 @@ def _union(e: Emitter, value: UnionValue) -> None:
     e.call_values(operator.or_, *value.parts)
 
 
+def _generic_alias(e: Emitter, value: GenericAliasValue) -> None:
+    e.call_values(operator.getitem, value.owner, value.key)
+
+
 EMITTERS: dict[type, Callable[[Emitter, Any], None]] = {
     ListValue: _list,
     TupleValue: _tuple,
@@ -648,6 +659,7 @@ EMITTERS: dict[type, Callable[[Emitter, Any], None]] = {
     MappingProxyValue: _mapping_proxy,
     WeakReferenceValue: _weak_reference,
     UnionValue: _union,
+    GenericAliasValue: _generic_alias,
     IdentityNumber: _identity_number,
 }
 

@@ -15,6 +15,7 @@ from framehook.values.base import ConstantValue, Value, is_constant, to_constant
 from framehook.values.classes import ClassValue
 from framehook.values.functions import FunctionValue
 from framehook.values.objects import ObjectValue
+from framehook.values.sequences import TupleValue
 
 _HINT = "call it outside of the compiled function and pass the result"
 
@@ -27,6 +28,10 @@ def call_cached(tr: Any, value: ObjectValue, args: Sequence[Value], kwargs: dict
     knows something else than the body says (what the body reads has changed since) is left to the native call.
     """
     real: Any = value.obj
+    if real.__wrapped__.__module__ == "typing" and not kwargs:
+        made = _typing_object(tr, real, args)
+        if made is not None:
+            return made
     name = f"{real.__wrapped__.__qualname__}() has a cache (functools.lru_cache)"
     plain = [to_constant(tr, arg) for arg in args]
     named = {key: to_constant(tr, arg) for key, arg in kwargs.items()}
@@ -45,6 +50,37 @@ def call_cached(tr: Any, value: ObjectValue, args: Sequence[Value], kwargs: dict
     if type(kept) is not type(result) or repr(kept) != repr(result):
         tr.graph_break("call", f"{name} that holds another result than the function gives now", _HINT)
     return ConstantValue(kept)
+
+
+def _typing_object(tr: Any, real: Any, args: Sequence[Value]) -> Value | None:
+    """`Optional[Tensor]` and the like: the cache gives the same object again, and nobody can change it."""
+    plain = [_annotation(tr, arg) for arg in args]
+    if any(each is None for each in plain):
+        return None
+    try:
+        made = real(*(obj for (obj,) in plain))  # type: ignore[misc]
+    except TypeError:
+        return None
+    found: Value = tr.wrap(made, tr.absolute(made, None))
+    return found
+
+
+def _annotation(tr: Any, value: Value) -> tuple[Any] | None:
+    """The part of an annotation that a value stands for, in a tuple; None if it is none."""
+    value = value.realize(tr)
+    if isinstance(value, TupleValue) and value.cls is tuple:
+        value.guard_length(tr)
+        parts = [_annotation(tr, item) for item in value.items]
+        return None if None in parts else (tuple(part[0] for part in parts if part is not None),)
+    if type(value) is ClassValue:
+        return (value.fn,)
+    if isinstance(value, ConstantValue):
+        return (value.value,)
+    if isinstance(value, ObjectValue) and value.cls.__module__ == "typing" and value.obj is not None:
+        assert value.source is not None
+        tr.guard(value.source, Check.IDENTITY, value.obj)
+        return (value.obj,)
+    return None
 
 
 def assumed_constant(tr: Any, real: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:

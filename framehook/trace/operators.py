@@ -22,7 +22,13 @@ from framehook.values.base import (
     from_plain,
     to_constant,
 )
-from framehook.values.classes import CallableValue, ClassValue, ModuleObjectValue, UnionValue
+from framehook.values.classes import (
+    CallableValue,
+    ClassValue,
+    GenericAliasValue,
+    ModuleObjectValue,
+    UnionValue,
+)
 from framehook.values.deques import DequeValue
 from framehook.values.functions import FunctionValue, GeneratorValue, NestedFunctionValue
 from framehook.values.identity import IdentityNumber
@@ -370,7 +376,9 @@ def _is_union_part(tr: Tracer, value: Value) -> bool:
     """Whether `|` of this value and another such makes a union type (None and None never come here)."""
     if isinstance(value, ClassValue):
         return getattr(tr.class_attr(type(value.fn), "__or__"), "__objclass__", None) is type
-    return isinstance(value, UnionValue) or (isinstance(value, ConstantValue) and value.value is None)
+    return isinstance(value, UnionValue | GenericAliasValue) or (
+        isinstance(value, ConstantValue) and value.value is None
+    )
 
 
 def unary(tr: Tracer, op: str, value: Value) -> Value:

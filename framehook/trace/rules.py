@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,6 +34,31 @@ def rule(*targets: Any) -> Callable[[Rule], Rule]:
         return fn
 
     return register
+
+
+#: Rules of functions in modules that are imported late, by module and name.
+_LATE: dict[tuple[str, str], Rule] = {}
+
+
+def late_rule(module: str, name: str) -> Callable[[Rule], Rule]:
+    """Register a rule for a function that need not be there yet."""
+
+    def register(fn: Rule) -> Rule:
+        _LATE[module, name] = fn
+        return fn
+
+    return register
+
+
+def rule_of(fn: types.FunctionType) -> Rule | None:
+    """The rule of a function."""
+    found = RULES.get(id(fn))
+    if found is None and (late := _LATE.get((fn.__module__, fn.__qualname__))) is not None:
+        module = sys.modules.get(fn.__module__)
+        if getattr(module, fn.__name__, None) is fn:
+            found = RULES[id(fn)] = late
+            _RULED.append(fn)
+    return found
 
 
 def positional(count: int, most: int | None = None) -> Callable[[Callable[..., Any]], Rule]:

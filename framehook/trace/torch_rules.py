@@ -12,16 +12,16 @@ import torch.overrides
 
 from framehook import directives, polyfills, torch_compat
 from framehook.guards.guard import Check
-from framehook.trace import autograd_rules  # noqa: F401  (its rule enters the table)
+from framehook.trace import autograd_rules, optimizer_rules  # noqa: F401  (their rules enter the table)
 from framehook.trace.c_calls import call_c_method, call_unbound, check_implementation
 from framehook.trace.classes import new_instance
-from framehook.trace.rules import RULES, Rule, fold_plain, rule
+from framehook.trace.rules import RULES, Rule, fold_plain, late_rule, positional, rule
 from framehook.values.base import CONSTANT_TYPES, ConstantValue, Value
 from framehook.values.classes import ClassValue
 from framehook.values.functions import FunctionValue
 from framehook.values.objects import ObjectValue
 from framehook.values.real_classes import derives
-from framehook.values.sequences import ListValue, SequenceValue
+from framehook.values.sequences import ListValue, SequenceValue, drain
 from framehook.values.tensor import TensorValue
 
 CONSTANT_TYPES.update({torch.finfo, torch.iinfo})
@@ -167,8 +167,11 @@ def check_inlinable(tr: Any, fn: Value) -> None:
         tr.graph_break("call", f"{real.__module__}.{real.__qualname__}() is not traced")
 
 
+@late_rule(torch_compat.PEER + ".decorators", "graph_break")
 @rule(directives.graph_break)
 def _graph_break(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    if optimizer_rules.is_in_optimizer(tr):
+        return ConstantValue(None)  # AOTAutograd sees by itself that an optimizer's graph records nothing
     message = args[0] if args else kwargs.get("msg")
     text = message.realize(tr) if message is not None else None
     words = (
@@ -195,6 +198,12 @@ for _fn in _NEVER:
     RULES[id(_fn)] = _always(False)
 RULES[id(torch._C._get_tracing_state)] = _always(None)
 RULES[id(torch._C._log_api_usage_once)] = _always(None)
+
+
+@rule(torch.jit.annotate)
+@positional(2)
+def _annotate(tr: Any, annotation: Value, value: Value) -> Value:
+    return value
 
 
 def _torch_function_check(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
@@ -327,6 +336,33 @@ def call_real(tr: Any, fn: Any, value: Value, args: Sequence[Value], kwargs: dic
         "if it only computes tensors, say framehook.allow_in_graph(fn); else call it outside",
     )
     raise AssertionError
+
+
+@rule(torch._C._group_tensors_by_device_and_dtype)
+@positional(2)
+def _group_tensors(tr: Any, lists: Value, with_indices: Value) -> Value:
+    """The lists that `torch._foreach_*` functions are given in turn."""
+    rows = [[item.realize(tr) for item in drain(tr, row)] for row in drain(tr, lists)]
+    found = {id(value.fake): value for row in rows for value in row if isinstance(value, TensorValue)}
+    plain = [[value.fake if isinstance(value, TensorValue) else value for value in row] for row in rows]
+    if any(
+        value.value is not None for row in plain for value in row if isinstance(value, ConstantValue)
+    ) or any(
+        isinstance(value, Value) and not isinstance(value, ConstantValue) for row in plain for value in row
+    ):
+        tr.graph_break("call", "what is grouped by device and dtype is no list of tensors")
+    fakes = [[None if isinstance(value, Value) else value for value in row] for row in plain]
+    groups = torch._C._group_tensors_by_device_and_dtype(fakes, tr.truth(with_indices))
+    none = ConstantValue(None)
+    return tr.from_plain(
+        {
+            key: (
+                [[none if fake is None else found[id(fake)] for fake in row] for row in group],
+                list(indices),
+            )
+            for key, (group, indices) in groups.items()
+        }
+    )
 
 
 # -- modules ---------------------------------------------------------------------------------------------------

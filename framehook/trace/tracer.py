@@ -38,6 +38,7 @@ from framehook.trace import (
     library_rules,
     loops,
     operators,
+    optimizer_rules,
     places,
     rules,
     torch_rules,
@@ -473,7 +474,7 @@ class SymbolicTracer:
             if original is not None:
                 self.guard_function_as_is(fn)
                 fn = FunctionValue(original, self.absolute(original, None))
-            rule = rules.RULES.get(id(fn.fn)) or functools_rules.rule_of(self, fn)
+            rule = rules.rule_of(fn.fn) or functools_rules.rule_of(self, fn)
             if rule is not None:
                 self.guard_function_as_is(fn)
                 self.frame.awaited = (0, None)  # the rule's result is its own
@@ -505,6 +506,8 @@ class SymbolicTracer:
     ) -> Value:
         """See the protocol."""
         self.budget.check(self.steps, self.builder.operations + 1)
+        if (done := optimizer_rules.scaled_by_tensor(self, target, args, kwargs)) is not None:
+            return done
         return self.builder.call(self, target, args, kwargs, method)
 
     def mutated(self, value: Value) -> None:

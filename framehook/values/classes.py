@@ -79,6 +79,10 @@ class CallableValue(Value):
         tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
 
 
+#: Whose `[]` makes a `types.GenericAlias` and does nothing else.
+_BUILTIN_GENERICS = frozenset({list, tuple, dict, set, frozenset, type})
+
+
 class ClassValue(CallableValue):
     """A class."""
 
@@ -225,6 +229,8 @@ class ClassValue(CallableValue):
             and isinstance(maker.__func__, types.FunctionType)
         ):
             return tr.call(self.get_attr(tr, "__class_getitem__"), [key], {})
+        if method is None and type(self) is ClassValue and self.fn in _BUILTIN_GENERICS:
+            return GenericAliasValue(self, key)
         if issubclass(self.fn, enum.Enum):
             known, name = to_constant(tr, key)
             if known and name not in self.fn._member_map_:
@@ -318,6 +324,20 @@ class UnionValue(Value):
 
     def python_type(self) -> type:
         return types.UnionType
+
+
+class GenericAliasValue(Value):
+    """`list[int]`, made inside the frame."""
+
+    __slots__ = ("key", "owner")
+
+    def __init__(self, owner: Value, key: Value) -> None:
+        self.source = None
+        self.owner = owner
+        self.key = key
+
+    def python_type(self) -> type:
+        return types.GenericAlias
 
 
 def module_name(module: types.ModuleType) -> str:

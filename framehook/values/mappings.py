@@ -6,6 +6,8 @@ import collections
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from framehook.guards.guard import Check, WeakIdentity
 from framehook.values.base import (
     ConstantValue,
@@ -48,6 +50,8 @@ def is_hashed_by_identity(obj: object) -> bool:
         meta: Any = type(obj)
         return meta.__hash__ is type.__hash__ and meta.__eq__ is type.__eq__
     cls: Any = type(obj)
+    if issubclass(cls, torch.Tensor):
+        return cls.__hash__ is torch.Tensor.__hash__
     return cls.__hash__ is object.__hash__ and cls.__eq__ is object.__eq__
 
 
@@ -109,6 +113,7 @@ class DictValue(BuiltinContainer):
         "items",
         "keys_guarded",
         "original_keys",
+        "plain_keys",
         "version",
     )
 
@@ -125,6 +130,7 @@ class DictValue(BuiltinContainer):
         self.changed = False
         self.default_factory: Value | None = None
         self.original_keys: tuple[Any, ...] | None = None
+        self.plain_keys: bool | None = None
         self.version = 0  # moves whenever a key comes or goes
         #: Keys that were taken out, even if they came back, in order, with the method that did it first: the real dict
         #: must see that, for iterators over it. `popitem` gives the place of the last entry back, `del` does not.
@@ -147,8 +153,13 @@ class DictValue(BuiltinContainer):
     def lookup(self, tr: Tracer, key: Value) -> Value | None:
         """Return the value under `key`, or None; either answer is guarded."""
         known = hash_key(tr, key)
-        if type(known) is ObjectKey and not self.keys_guarded and not self.changed:
-            return self._lookup_object(tr, key.realize(tr), known)
+        if not self.keys_guarded and not self.changed:
+            example = getattr(known, "example", None)
+            if example is not None:  # a tensor from outside: an optimizer's state has its parameters as keys
+                tr.guard(key.realize(tr).source, Check.IDENTITY, example)
+                known = ObjectKey(("object", id(example)))
+            if type(known) is ObjectKey:
+                return self._lookup_object(tr, key.realize(tr), known)
         found = self.items.get(known)
         if found is not None:
             value = found[1]
@@ -169,14 +180,23 @@ class DictValue(BuiltinContainer):
         """The same in a dict from outside, for a class or a function, whose identity is guarded."""
         assert self.original_keys is not None and self.source is not None
         obj = getattr(key, "fn", None)
-        if obj is None or not all(
-            is_constant(each) or is_hashed_by_identity(each) for each in self.original_keys
-        ):
+        if obj is None:
+            obj = getattr(key, "example", None)
+        if obj is None or not self._has_plain_keys():
             self.guard_keys(tr)
             return None
         found = self.items.get(known)
         tr.guard(self.source, Check.NO_KEY if found is None else Check.HAS_KEY, WeakIdentity(obj))
         return None if found is None else found[1]
+
+    def _has_plain_keys(self) -> bool:
+        """Whether no key that it came with can equal an object but itself."""
+        if self.plain_keys is None:
+            assert self.original_keys is not None
+            self.plain_keys = all(
+                is_constant(key) or is_hashed_by_identity(key) for key in self.original_keys
+            )
+        return self.plain_keys
 
     def touch(self, tr: Tracer) -> None:
         """The dict is about to change."""
