@@ -117,6 +117,7 @@ static CaptureStateObject* live_state() {
         PyErr_Clear();
         return nullptr;
     }
+    if (value == Py_None) Py_CLEAR(value);
     auto* state = reinterpret_cast<CaptureStateObject*>(value);
     while (state != nullptr && state->has_ended) {
         CaptureStateObject* outer = state->outer;
@@ -187,8 +188,7 @@ static PyObject* watch_stance(PyObject*, PyObject* args) {
 
 struct CaptureTokenObject {
     PyObject_HEAD CaptureStateObject* state;  // NULL once closed
-    PyObject* variable_token;
-    std::shared_ptr<long>* counted;  // the counter of the thread that entered; NULL without a handle
+    std::shared_ptr<long>* counted;           // the counter of the thread that entered; NULL without a handle
 };
 
 static PyTypeObject CaptureTokenType = {PyVarObject_HEAD_INIT(nullptr, 0)};
@@ -209,6 +209,13 @@ static void end_capture(CaptureTokenObject* token) {
     Py_DECREF(state);
 }
 
+// False with an exception set.
+static bool set_active(PyObject* value) {
+    PyObject* variable_token = PyContextVar_Set(active_variable, value);
+    Py_XDECREF(variable_token);
+    return variable_token != nullptr;
+}
+
 PyObject* enter_capture(HandleObject* handle) {
     auto* state = PyObject_GC_New(CaptureStateObject, &CaptureStateType);
     if (state == nullptr) return nullptr;
@@ -217,15 +224,13 @@ PyObject* enter_capture(HandleObject* handle) {
     state->has_ended = false;
     state->outer = live_state();
     PyObject_GC_Track(state);
-    PyObject* variable_token = PyContextVar_Set(active_variable, reinterpret_cast<PyObject*>(state));
-    auto* token = variable_token == nullptr ? nullptr : PyObject_New(CaptureTokenObject, &CaptureTokenType);
-    if (token == nullptr) {
-        Py_XDECREF(variable_token);
+    auto* token = PyObject_New(CaptureTokenObject, &CaptureTokenType);
+    if (token == nullptr || !set_active(reinterpret_cast<PyObject*>(state))) {
+        if (token != nullptr) PyObject_Free(token);
         Py_DECREF(state);
         return nullptr;
     }
     token->state = state;
-    token->variable_token = variable_token;
     token->counted = nullptr;
     captures_entered++;
     if (handle != nullptr) {
@@ -242,21 +247,24 @@ void exit_capture(PyObject* object) {
     auto* token = reinterpret_cast<CaptureTokenObject*>(object);
     if (token->state == nullptr) return;
     PyObject* pending = take_exception();
-    // In another context, or with an inner capture still on, the ended state is ignored where it stands.
     PyObject* innermost = nullptr;
-    if (PyContextVar_Get(active_variable, nullptr, &innermost) == 0 &&
-        innermost == reinterpret_cast<PyObject*>(token->state)) {
-        (void)PyContextVar_Reset(active_variable, token->variable_token);
+    if (PyContextVar_Get(active_variable, nullptr, &innermost) < 0) PyErr_Clear();
+    bool is_innermost = innermost == reinterpret_cast<PyObject*>(token->state);
+    end_capture(token);
+    // In another context, or with an inner capture still on, the ended state is ignored where it stands.
+    // Set, not reset: that may delete, and on 3.11 a garbage collection in the midst of PyContextVar_Reset
+    // can have the variable remember, without a reference, the value that is about to go.
+    if (is_innermost) {
+        CaptureStateObject* outer = live_state();
+        if (!set_active(outer == nullptr ? Py_None : reinterpret_cast<PyObject*>(outer))) PyErr_Clear();
+        Py_XDECREF(outer);
     }
     Py_XDECREF(innermost);
-    PyErr_Clear();  // a copied context holds the same state, and cannot be reset with this token
-    end_capture(token);
     restore_exception(pending);
 }
 
 static void capture_token_dealloc(CaptureTokenObject* token) {
     if (token->state != nullptr) end_capture(token);  // a generator with a capture inside was dropped
-    Py_CLEAR(token->variable_token);
     PyObject_Free(token);
 }
 

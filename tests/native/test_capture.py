@@ -349,3 +349,20 @@ if child == 0:
 print(os.waitpid(child, 0)[1], fn(1))
 """
     assert run_script(script).split() == ["0", "captured"]
+
+
+def test_a_collection_as_capture_ends_leaves_nothing_behind(captured):
+    """CPython 3.11 collects in the midst of changes to a context: Python code that runs then sees the variable."""
+    for name in "abc":
+        contextvars.ContextVar(name).set(name)
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(lambda phase, info: fn(phase))
+    try:
+        for threshold in range(1, 60):
+            for _ in range(20):
+                gc.set_threshold(threshold, 1000, 1000)
+                with capture(captured):
+                    assert fn(1) == "captured"
+    finally:
+        gc.callbacks.pop()
+        gc.set_threshold(*thresholds)
