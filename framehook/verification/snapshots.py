@@ -10,6 +10,7 @@ import dataclasses
 import enum
 import functools
 import re
+import sys
 import traceback
 import types
 import warnings
@@ -252,14 +253,25 @@ def _of_set(value: Any) -> Iterator[tuple[str, Any]]:
     yield from _own_attributes(value)
 
 
+def _line_depends_on_warmth(error: BaseException) -> bool:
+    """CPython 3.11 runs two instructions for variables as one when their code is warm (STORE_FAST__LOAD_FAST).
+
+    A variable without a value is then reported at the line of the first of the two.
+    """
+    return sys.version_info < (3, 12) and isinstance(error, UnboundLocalError)
+
+
 def _of_exception(error: BaseException) -> Iterator[tuple[str, Any]]:
     yield ".args", BaseException.args.__get__(error)  # type: ignore[attr-defined]
     yield "text", str(error)
+    frames = traceback.extract_tb(error.__traceback__)
     lines = [
         f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
-        for frame in traceback.extract_tb(error.__traceback__)
+        for frame in frames
         if not is_foreign_file(frame.filename)
     ]
+    if lines and not is_foreign_file(frames[-1].filename) and _line_depends_on_warmth(error):
+        lines[-1] = f"{Path(frames[-1].filename).name} in {frames[-1].name}"
     yield "traceback", lines
     for name in ("__cause__", "__context__", "__suppress_context__"):
         yield f".{name}", getattr(error, name)

@@ -325,3 +325,16 @@ def test_arguments_that_are_results_of_other_operations() -> None:
     )
     assert report, str(report)
     assert made.tolist() == [3.0, 3.0]
+
+
+def test_the_line_of_an_unbound_variable_does_not_depend_on_how_often_code_has_run() -> None:
+    def program(x: Tensor) -> Any:
+        def unbound(v: Tensor) -> None:
+            doubled = v + v
+            missing += doubled  # type: ignore[name-defined, used-before-def]  # noqa: F821, F841
+
+        return unbound(x + 1)
+
+    for _ in range(6):
+        report = framehook.verify(program, backend="eager")(*[torch.ones(2)])
+        assert report, str(report)
