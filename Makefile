@@ -1,6 +1,7 @@
 # make demo    set everything up and run the main job (trains a small GPT, eager and compiled)
 # make test    set everything up and run the tests
 # make test-torch TORCH=2.14.1    the tests with another torch, in a copy of the tree
+# make test-asan TESTS=tests/native    the tests with an extension that checks each access to memory
 # make fuzz SECONDS=3600    random programs, eager and compiled, for that long; prints shrunken failures
 # make bench   the benchmarks, side by side with torch.compile
 # make zoo     the table of models, docs/models.md (long; ZOO="--keep FILE" keeps what is measured)
@@ -22,7 +23,7 @@ export MAX_JOBS ?= 2
 NATIVE  := setup.py pyproject.toml $(wildcard csrc/*.cpp csrc/*.h)
 CXXFILES = $(wildcard csrc/*.cpp csrc/*.h)
 
-.PHONY: all help venv build rebuild test test-torch test-cuda fuzz transparency demo serve bench zoo graphs lint format types imports clean
+.PHONY: all help venv build rebuild test test-torch test-asan test-cuda fuzz transparency demo serve bench zoo graphs lint format types imports clean
 all: build
 
 help:
@@ -54,6 +55,9 @@ test: $(STAMPS)/build
 TORCH ?= 2.14.1
 test-torch:
 	.ci/with-torch $(TORCH) python -m pytest $(TESTS)
+
+test-asan: $(STAMPS)/build
+	.ci/with-asan python -m pytest -m "not slow" $(TESTS)
 
 test-cuda: $(STAMPS)/build
 	@$(PY) -c "import sys, torch; sys.exit(0 if torch.cuda.is_available() else 'no CUDA device here')"

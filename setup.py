@@ -1,4 +1,8 @@
-"""Builds framehook._C.  FRAMEHOOK_WITHOUT_TORCH=1 leaves tensor guards out, for tests of the core without torch."""
+"""Builds framehook._C.
+
+FRAMEHOOK_WITHOUT_TORCH=1 leaves tensor guards out, for tests of the core without torch.
+FRAMEHOOK_SANITIZE=address builds for `make test-asan`: every access to memory is checked.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +44,18 @@ options: dict[str, Any] = {
         "-Wno-cast-function-type",
     ],
 }
+
+if sanitizer := os.environ.get("FRAMEHOOK_SANITIZE", ""):
+    # What the sanitizer adds makes gcc warn of variables in pybind11's headers.
+    no_warning = "-Wno-maybe-uninitialized"
+    options["extra_compile_args"] += [
+        f"-fsanitize={sanitizer}",
+        "-fno-omit-frame-pointer",
+        "-O1",
+        "-g1",
+        no_warning,
+    ]
+    options["extra_link_args"] = [f"-fsanitize={sanitizer}"]
 
 if without_torch:
     import pybind11

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import resource
 import sys
 import weakref
 
@@ -11,6 +10,7 @@ import pytest
 
 from framehook import _C
 from tests.native.capturing import capture, continue_in, replace
+from tests.resident_memory import measures_memory, resident_bytes
 
 
 class Thing:
@@ -230,22 +230,18 @@ def test_deleted_local_dies_at_once_in_a_native_resume_function(handle):
         assert victim(1) is True
 
 
-def resident_kib() -> int:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize() // 1024
-
-
 def grows(call) -> int:
     for _ in range(5_000):
         call()
     gc.collect()
-    before = resident_kib()
+    before = resident_bytes()
     for _ in range(100_000):
         call()
     gc.collect()
-    return resident_kib() - before
+    return resident_bytes() - before
 
 
+@measures_memory
 def test_memory_does_not_grow(handle):
     def keyword(a, *rest, k=3, **others):
         return None
@@ -283,6 +279,6 @@ def test_memory_does_not_grow(handle):
         "miss": lambda: missing(Thing()),
         "exception": raises,
     }
-    assert {name: grown for name, call in calls.items() if (grown := grows(call)) >= 1024} == {}
+    assert {name: grown for name, call in calls.items() if (grown := grows(call)) >= 1 << 20} == {}
     with capture(handle):
-        assert grows(with_closure) < 1024
+        assert grows(with_closure) < 1 << 20

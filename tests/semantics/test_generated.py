@@ -24,16 +24,8 @@ def _numbers(quick: int, count: int) -> list[Any]:
     return [pytest.param(n, marks=[pytest.mark.slow] if n >= quick else []) for n in range(count)]
 
 
-#: Seeds that have found a fault which is not mended yet, and what it is.
-_OPEN_WITHOUT_BREAKS = {1: "the process crashes in the compiled call of one program"}
-_OPEN = {7: "a traceback names the line before the one that raised, in a function with try and finally"}
-
-
-@pytest.mark.parametrize("number", _numbers(3, 11))
+@pytest.mark.parametrize("number", _numbers(3, 10))
 def test_programs_with_breaks(number: int) -> None:
-    if number in _OPEN:
-        pytest.xfail(_OPEN[number])
-
     @seed(number)
     @settings(max_examples=120, **_SETTINGS)
     @given(programs(True))
@@ -45,8 +37,6 @@ def test_programs_with_breaks(number: int) -> None:
 
 @pytest.mark.parametrize("number", _numbers(1, 2))
 def test_programs_without_breaks(number: int) -> None:
-    if number in _OPEN_WITHOUT_BREAKS:
-        pytest.xfail(_OPEN_WITHOUT_BREAKS[number])
     operations, inside = 0, 0
 
     @seed(number)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 import framehook
 from framehook.testing import CompileCounter
+from tests.resident_memory import measures_memory, resident_bytes
 
 
 @pytest.fixture(autouse=True)
@@ -309,21 +310,17 @@ def test_one_handle_in_many_threads() -> None:
     assert counter.frame_count == 4
 
 
-def _resident_bytes() -> int:
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * 4096
-
-
+@measures_memory
 def test_a_hundred_thousand_cached_calls_grow_memory_by_less_than_a_megabyte() -> None:
     stored = (torch.ones(3),)
     fn = framehook.compile(lambda x, y: x + y, backend=lambda graph, inputs: lambda *inputs: stored)
     x, y = torch.ones(3), torch.ones(3)
     for _ in range(2_000):
         fn(x, y)
-    before = _resident_bytes()
+    before = resident_bytes()
     for _ in range(100_000):
         fn(x, y)
-    assert _resident_bytes() - before < 1_000_000
+    assert resident_bytes() - before < 1_000_000
 
 
 def test_graphs_that_are_made_and_dropped_do_not_pile_up() -> None:
