@@ -219,6 +219,14 @@ void count_miss(HandleCache* cache) {
     cache->handle->counters.misses++;
 }
 
+static void forget_counts(HandleCache* cache) {
+    cache->lookups = cache->hits = cache->misses = 0;
+    cache->hit_times.clear();
+    cache->eager_times.clear();
+    cache->state = State::active;
+    cache->reason.clear();
+}
+
 // ---- Handle ----------------------------------------------------------------------------------------------
 
 static PyObject* handle_new(PyTypeObject* type, PyObject*, PyObject*) {
@@ -312,9 +320,7 @@ static PyObject* handle_counters(HandleObject* self, PyObject*) {
 
 static PyObject* handle_clear(HandleObject* self, PyObject*) {
     for (HandleCache* cache : *self->caches) {
-        cache->lookups = cache->hits = cache->misses = 0;
-        cache->state = State::active;
-        cache->reason.clear();
+        forget_counts(cache);
     }
     self->counters = Counters{};
     drop_all_entries(self);
@@ -537,9 +543,7 @@ static PyObject* get_state(PyObject*, PyObject* args, PyObject* kwargs) {
 }
 
 static void reset_cache(HandleCache* cache, std::vector<EntryObject*>& released) {
-    cache->lookups = cache->hits = cache->misses = 0;
-    cache->state = State::active;
-    cache->reason.clear();
+    forget_counts(cache);
     std::vector<EntryObject*> taken = take_entries(cache);
     released.insert(released.end(), taken.begin(), taken.end());
 }
@@ -675,6 +679,21 @@ static PyObject* record_counters(PyObject*, PyObject* args, PyObject* kwargs) {
     return Py_BuildValue("{s:K,s:K,s:K}", "lookups", lookups, "hits", hits, "misses", misses);
 }
 
+static PyObject* record_times(PyObject*, PyObject* args, PyObject* kwargs) {
+    PyCodeObject* code;
+    HandleObject* handle;
+    if (!parse_code_and_handle(args, kwargs, "O!O:record_times", &code, &handle)) return nullptr;
+    static const Timing none;
+    HandleCache* cache = existing_cache(code, handle);
+    PyObject* hits = (cache == nullptr ? none : cache->hit_times).describe();
+    PyObject* eager = hits == nullptr ? nullptr : (cache == nullptr ? none : cache->eager_times).describe();
+    if (eager == nullptr) {
+        Py_XDECREF(hits);
+        return nullptr;
+    }
+    return Py_BuildValue("{s:N,s:N}", "hits", hits, "eager", eager);
+}
+
 static PyCFunction with_keywords(PyObject* (*function)(PyObject*, PyObject*, PyObject*)) {
     return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
 }
@@ -702,6 +721,10 @@ PyMethodDef cache_functions[] = {
     {"record_counters", with_keywords(record_counters), METH_VARARGS | METH_KEYWORDS,
      "record_counters(code, handle) -> dict[str, int]\n\nLookups, hits and misses of a handle for a code "
      "object."},
+    {"record_times", with_keywords(record_times), METH_VARARGS | METH_KEYWORDS,
+     "record_times(code, handle) -> dict\n\nSampled times of calls, 'hits' and 'eager': (count, seconds, "
+     "least, "
+     "samples)."},
     {nullptr, nullptr, 0, nullptr},
 };
 

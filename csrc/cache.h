@@ -10,6 +10,7 @@
 
 #include "cpython.h"
 #include "guard_program.h"
+#include "timing.h"
 
 namespace framehook {
 
@@ -66,6 +67,8 @@ struct HandleCache {
     bool is_root = false;  // the user named this very function: no classification
     int whole_entries = 0;
     std::string reason;
+    Timing hit_times;    // calls that found an entry, to the end of their frame
+    Timing eager_times;  // calls that found none and ran eagerly, from the lookup on
 };
 
 struct CodeRecord {

@@ -169,6 +169,8 @@ static bool run_directly(CompiledCallableObject* self, const Callee& callee, Cod
     if (!bound.bind(function, callee.self, args, positional, keywords)) return false;
     FrameContext frame{self->handle, function->func_globals, function->func_builtins, function->func_closure,
                        reinterpret_cast<PyObject*>(function)};
+    bool is_timed = is_sampled(cache->hits);
+    int64_t start = is_timed ? clock_now() : 0;
     Found found;
     if (!find_entry(cache, frame, bound.slots(), bound.count(), &found)) return false;
     if (!found.entry->is_whole) {
@@ -177,7 +179,10 @@ static bool run_directly(CompiledCallableObject* self, const Callee& callee, Cod
         return false;
     }
     count_hit(cache, found.entry);
-    if (run_found(frame, found, bound.slots(), bound.count(), result) == Outcome::result) return true;
+    if (run_found(frame, found, bound.slots(), bound.count(), result) == Outcome::result) {
+        if (is_timed && *result != nullptr) cache->hit_times.add(cache->lookups, clock_now() - start);
+        return true;
+    }
     // The graph failed before it changed anything; a whole entry has no other frames to capture.
     self->handle->counters.eager_frames++;
     *result = PyObject_Vectorcall(self->target, args, static_cast<size_t>(positional), keywords);
@@ -355,7 +360,8 @@ struct GraphCallableObject {
     PyObject_HEAD vectorcallfunc vectorcall;
     PyObject* function;
     PyObject* name;
-    PyObject* refuse;  // raises for a result that does not fit, or None
+    PyObject* refuse;     // raises for a result that does not fit, or None
+    PyObject* first_run;  // told the seconds of the first run; NULL afterwards
     Py_ssize_t outputs;
     PyObject* weak_references;
     bool is_boxed;
@@ -433,6 +439,27 @@ static PyObject* refuse_result(GraphCallableObject* self, PyObject* result) {
     return nullptr;
 }
 
+// The first run is told about: backends may do much in it.
+static PyObject* run_first(GraphCallableObject* self, PyObject* inputs) {
+    PyObject* listener = self->first_run;
+    self->first_run = nullptr;
+    int64_t start = clock_now();
+    PyObject* result = call_graph_function(self, inputs);
+    if (result != nullptr) {
+        CaptureOff off;
+        PyObject* answer =
+            PyObject_CallFunction(listener, "d", static_cast<double>(clock_now() - start) * 1e-9);
+        if (answer == nullptr) PyErr_WriteUnraisable(listener);
+        Py_XDECREF(answer);
+        Py_DECREF(listener);
+        return result;
+    }
+    PyObject* pending = take_exception();
+    Py_DECREF(listener);
+    restore_exception(pending);
+    return nullptr;
+}
+
 static PyObject* call_graph(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* keywords) {
     auto* self = reinterpret_cast<GraphCallableObject*>(callable);
     bool has_keywords = keywords != nullptr && PyTuple_GET_SIZE(keywords) > 0;
@@ -440,7 +467,8 @@ static PyObject* call_graph(PyObject* callable, PyObject* const* args, size_t na
         PyErr_Format(PyExc_TypeError, "graph %U is called with one list of inputs", self->name);
         return nullptr;
     }
-    PyObject* result = call_graph_function(self, args[0]);
+    PyObject* result =
+        self->first_run == nullptr ? call_graph_function(self, args[0]) : run_first(self, args[0]);
     if (result != nullptr && self->refuse != Py_None &&
         !((PyTuple_Check(result) || PyList_Check(result)) &&
           PySequence_Fast_GET_SIZE(result) == self->outputs)) {
@@ -457,12 +485,13 @@ static PyObject* call_graph(PyObject* callable, PyObject* const* args, size_t na
 }
 
 static PyObject* graph_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-    static const char* names[] = {"fn", "boxed", "mutates", "name", "outputs", "refuse", nullptr};
-    PyObject *function, *name, *refuse = Py_None;
+    static const char* names[] = {"fn",      "boxed",  "mutates",   "name",
+                                  "outputs", "refuse", "first_run", nullptr};
+    PyObject *function, *name, *refuse = Py_None, *first_run = Py_None;
     int is_boxed, mutates;
     Py_ssize_t outputs = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OppU|nO:GraphCallable", const_cast<char**>(names),
-                                     &function, &is_boxed, &mutates, &name, &outputs, &refuse)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OppU|nOO:GraphCallable", const_cast<char**>(names),
+                                     &function, &is_boxed, &mutates, &name, &outputs, &refuse, &first_run)) {
         return nullptr;
     }
     if (!PyCallable_Check(function)) {
@@ -478,6 +507,10 @@ static PyObject* graph_new(PyTypeObject* type, PyObject* args, PyObject* kwargs)
     self->name = name;
     Py_INCREF(refuse);
     self->refuse = refuse;
+    if (first_run != Py_None) {
+        Py_INCREF(first_run);
+        self->first_run = first_run;
+    }
     self->outputs = outputs;
     self->is_boxed = is_boxed != 0;
     self->mutates = mutates != 0;
@@ -487,6 +520,7 @@ static PyObject* graph_new(PyTypeObject* type, PyObject* args, PyObject* kwargs)
 static int graph_traverse(GraphCallableObject* self, visitproc visit, void* arg) {
     Py_VISIT(self->function);
     Py_VISIT(self->refuse);
+    Py_VISIT(self->first_run);
     return 0;
 }
 
@@ -496,6 +530,7 @@ static int graph_clear(GraphCallableObject* self) {
     Py_XSETREF(self->function, Py_None);
     Py_INCREF(Py_None);
     Py_XSETREF(self->refuse, Py_None);
+    Py_CLEAR(self->first_run);
     return 0;
 }
 
@@ -504,6 +539,7 @@ static void graph_dealloc(GraphCallableObject* self) {
     if (self->weak_references != nullptr) PyObject_ClearWeakRefs(reinterpret_cast<PyObject*>(self));
     Py_CLEAR(self->function);
     Py_CLEAR(self->refuse);
+    Py_CLEAR(self->first_run);
     Py_CLEAR(self->name);
     Py_TYPE(self)->tp_free(reinterpret_cast<PyObject*>(self));
 }

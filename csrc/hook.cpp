@@ -339,6 +339,20 @@ static PyObject* pass_with_capture_off(PyThreadState* ts, Frame* frame, int thro
     return pass(ts, frame, throwflag);
 }
 
+static PyObject* pass_timed(PyThreadState* ts, Frame* frame, PyCodeObject* code, HandleObject* handle) {
+    Py_INCREF(code);
+    int64_t start = clock_now();
+    PyObject* result = pass(ts, frame, 0);
+    int64_t nanoseconds = clock_now() - start;
+    CodeRecord* record = existing_record(code);
+    HandleCache* cache = record == nullptr ? nullptr : record->find(handle);
+    if (result != nullptr && cache != nullptr) cache->eager_times.add(cache->lookups, nanoseconds);
+    PyObject* pending = result == nullptr ? take_exception() : nullptr;
+    Py_DECREF(code);
+    if (result == nullptr) restore_exception(pending);
+    return result;
+}
+
 // May the record's frames be captured under this handle?  1, 0, or -1 with an exception.
 static int may_capture(CodeRecord* record, HandleObject* handle) {
     if (!record->is_plain_function || record->kind == Kind::generated) return 0;
@@ -366,12 +380,22 @@ static PyObject* evaluate_captured(PyThreadState* ts, Frame* frame, PyCodeObject
     FrameView view = view_frame(frame);
     FrameContext context{handle, view.globals, view.builtins, view.closure, view.function};
     PyObject* result = nullptr;
+    HandleCache* cache = cache_of(record, handle);
+    uint64_t hits = cache->hits, misses = cache->misses;
+    bool is_timed = is_sampled(hits);
+    int64_t start = is_timed ? clock_now() : 0;
+    // The frame keeps the code, and the caller the handle, so the cache is still there behind this.
     switch (run_frame(context, record, view.slots, record->slot_count, &result)) {
         case Outcome::eager:
+            if (cache->misses > misses && is_sampled(cache->misses - 1))
+                return pass_timed(ts, frame, code, handle);
             return pass(ts, frame, 0);
         case Outcome::eager_recursive:
             return pass_with_capture_off(ts, frame, 0);
         case Outcome::result:
+            // Calls of itself inside would count: those are left out.
+            if (is_timed && result != nullptr && cache->hits == hits + 1 && cache->misses == misses)
+                cache->hit_times.add(cache->lookups, clock_now() - start);
             break;
     }
     if (!finish_unrun_frame(ts, frame)) Py_CLEAR(result);

@@ -22,7 +22,7 @@ _gc.disable()
 try:
     from framehook import native as _native  # noqa: F401  first: it says so when the extension does not fit
     from framehook import backends, errors, events, testing
-    from framehook.api import capture, compile, reset, stats
+    from framehook.api import capture, compile, explain, reset, stats, time_eager
     from framehook.config import config
     from framehook.directives import (
         allow_in_graph,
@@ -75,6 +75,7 @@ __all__ = [
     "disallow_in_graph",
     "errors",
     "events",
+    "explain",
     "graph_break",
     "is_compiling",
     "mark_dynamic",
@@ -84,5 +85,6 @@ __all__ = [
     "stance",
     "stats",
     "testing",
+    "time_eager",
     "verify",
 ]

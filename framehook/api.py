@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import contextvars
 import copy
+import dataclasses
 import functools
 import inspect
+import math
 import sys
+import time
 from collections.abc import Callable, Mapping
-from types import FunctionType, MethodType, TracebackType
+from types import CodeType, FunctionType, MethodType, TracebackType
 from typing import Any, TypeVar, overload
 
 import torch
 
 from framehook import _C, backends, directives, engine, module_view, policy, torch_compat
 from framehook.config import CompileOptions, config
-from framehook.handle import Handle, live_handles
+from framehook.handle import Handle, live_handles, place_of
 from framehook.observe import counters
 from framehook.observe.counters import Stats
+from framehook.observe.explanation import Explanation, Recorder
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: What a compiled function or module has besides the attributes of what was compiled.
-_EXTRAS = ("entries", "reset", "stats")
+_EXTRAS = ("entries", "explain", "reset", "stats")
 
 
 class CompiledFunction(_C.CompiledCallable):
@@ -38,6 +42,10 @@ class CompiledFunction(_C.CompiledCallable):
     def stats(self) -> Stats:
         """Hits, misses, compiles and recompiles of this function; see `framehook.stats`."""
         return counters.stats_of([self.handle])
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """Call it once, compiled anew, and tell what became of that call; see `framehook.explain`."""
+        return explain(self)(*args, **kwargs)
 
     def entries(self) -> list[_C.Entry]:
         """The cache entries, functions called by this one included where they are compiled on their own."""
@@ -173,12 +181,14 @@ def _compile(fn: Any, options: CompileOptions, disable: bool) -> Any:
 
 
 def _compile_module(module: torch.nn.Module, options: CompileOptions) -> Any:
-    call = CompiledFunction(_make_handle(options), module)
+    call = CompiledFunction(_make_handle(options, type(module).__qualname__), module)
     return module_view.make_view(module, call, (_compile_module, (options,)), _EXTRAS)
 
 
 def _compile_callable(fn: Callable[..., Any], options: CompileOptions) -> CompiledFunction:
-    compiled = CompiledFunction(_make_handle(options), fn)
+    handle = _make_handle(options, _name(fn))
+    handle.skipped = _why_skipped(fn)
+    compiled = CompiledFunction(handle, fn)
     for name in ("__module__", "__name__", "__qualname__", "__annotations__"):
         # What a class has of these describes the class, not the callable.
         if (
@@ -207,8 +217,25 @@ def _compiler(options: CompileOptions) -> Any:
     )
 
 
-def _make_handle(options: CompileOptions) -> Handle:
-    return Handle(options, _compiler(options))
+def _make_handle(options: CompileOptions, name: str) -> Handle:
+    handle = Handle(options, _compiler(options))
+    handle.name = name
+    return handle
+
+
+def _why_skipped(fn: Any) -> str:
+    """Why frames of a callable are never looked up, if that is known beforehand."""
+    call = fn if isinstance(fn, FunctionType | MethodType) else type(fn).__call__
+    function: Any = getattr(call, "__func__", call)
+    if not isinstance(function, FunctionType):
+        return f"{type(fn).__qualname__} is called by C code; what it calls may be compiled"
+    kinds = (
+        (inspect.isasyncgenfunction, "an asynchronous generator"),
+        (inspect.iscoroutinefunction, "a coroutine"),
+        (inspect.isgeneratorfunction, "a generator"),
+    )
+    return next((f"it is {name}, which runs eagerly; what it calls may be compiled" for is_one, name in kinds
+                 if is_one(function)), "")  # fmt: skip
 
 
 # The captures that this context is in, with the tokens that end them: one capture may be entered again, and by
@@ -225,7 +252,7 @@ class Capture:
     """
 
     def __init__(self, options: CompileOptions) -> None:
-        self.handle = _make_handle(options)
+        self.handle = _make_handle(options, "a capture")
 
     def __enter__(self) -> Capture:
         if not config.disable:
@@ -314,6 +341,91 @@ def stats(fn: Any = None) -> Stats:
         TypeError: when `fn` was not compiled by framehook.
     """
     return counters.process_stats() if fn is None else counters.stats_of([_handle_of(fn)])
+
+
+def explain(
+    fn: Callable[..., Any], *, backend: str | Callable[..., Any] | None = None
+) -> Callable[..., Explanation]:
+    """Return a function that calls `fn` once, compiled anew, and tells what became of that call.
+
+    Graphs, graph breaks with reason, line and hint, guards in words, frames by class, and seconds by phase:
+    `print(framehook.explain(fn)(*args))`.
+
+    Args:
+        fn: a function or module, compiled or not; what is compiled of it already stays as it is.
+        backend: what compiles; None: what `fn` was compiled with, and "eager", which is quick, where it was not.
+
+    Raises:
+        TypeError: when `fn` cannot be called.
+    """
+    view = module_view.view_of(fn)
+    compiled = fn if view is None else type(fn).__call__.__get__(fn)
+    options = CompileOptions(backend="eager" if backend is None else backend)
+    if isinstance(compiled, CompiledFunction):
+        kept = compiled.handle.options
+        options = dataclasses.replace(kept, backend=backend or kept.backend, fullgraph=False, warmup_calls=0)
+    fresh = _compile(fn, options, False)
+
+    def explained(*args: Any, **kwargs: Any) -> Explanation:
+        if fresh is fn:
+            return Explanation(_name(fn), "nothing", nothing="config.disable is set (FRAMEHOOK_DISABLE)")
+        handle = _handle_of(fresh)
+        with Recorder(Explanation(handle.name, handle.compiler.name), handle.serial) as found:
+            try:
+                found.result = fresh(*args, **kwargs)
+            except Exception as error:
+                found.error = f"{type(error).__name__}: {error}"
+        found.nothing = counters.stats_of([handle]).nothing
+        return found
+
+    return explained
+
+
+def time_eager(fn: Any, calls: int = 10) -> Callable[..., float]:
+    """Return a function that runs a compiled `fn` eagerly and returns the seconds of one call.
+
+    What was measured is remembered: `stats()` then has a `speedup`, and the call with which compiling has paid off.
+
+    Args:
+        fn: what `compile` returned.
+        calls: how often it is called; side effects happen as often.  The fastest call counts.
+
+    Raises:
+        TypeError: when `fn` was not compiled by framehook.
+    """
+    handle = _handle_of(fn)
+    code = _code_of(fn)
+
+    def measured(*args: Any, **kwargs: Any) -> float:
+        least = math.inf
+        token = _C.enter_capture(None)
+        try:
+            for _ in range(max(1, calls)):
+                start = time.perf_counter()
+                fn(*args, **kwargs)
+                least = min(least, time.perf_counter() - start)
+        finally:
+            _C.exit_capture(token)
+        if code is not None:
+            handle.eager_times[place_of(code)] = (1, least)
+        return least
+
+    return measured
+
+
+def _code_of(fn: Any) -> CodeType | None:
+    """The code of the frame that a compiled function runs first."""
+    view = module_view.view_of(fn)
+    target: Any = type(fn).__call__.__get__(fn) if view is not None else fn
+    target = target.fn if isinstance(target, CompiledFunction) else target
+    if not isinstance(target, FunctionType | MethodType):
+        target = type(target).__call__
+    found = getattr(target, "__code__", None)
+    return found if isinstance(found, CodeType) else None
+
+
+def _name(fn: Any) -> str:
+    return str(getattr(fn, "__qualname__", type(fn).__qualname__))
 
 
 def reset(fn: Any = None) -> None:

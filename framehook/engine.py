@@ -21,6 +21,7 @@ import torch
 from framehook import _C, backends, codegen, events, policy, stances, torch_compat, trace
 from framehook.backends import results
 from framehook.backends.foreign import ForeignCompiler
+from framehook.backends.phases import inductor_seconds
 from framehook.break_kinds import KINDS
 from framehook.bytecode.resume import is_resume_code, waits_for_callee
 from framehook.config import config
@@ -34,7 +35,7 @@ from framehook.errors import (
 from framehook.guards import lowering, words
 from framehook.guards.guard import Check, GuardSet
 from framehook.guards.merging import merged
-from framehook.handle import CodeState, EntryNotes, Handle, Place
+from framehook.handle import CodeState, EntryNotes, Handle, Place, place_of
 from framehook.policy import Decision
 from framehook.source import Source
 
@@ -55,12 +56,15 @@ def compile_frame(handle: Handle, record: _C.FrameRecord) -> _C.Entry | None:
     """
     if not _C.StateSnapshot().is_plain and not torch_compat.is_only_device_modes():
         # The user's modes and hooks would see what tracing does; and each fresh mode object would be a recompile.
+        _hold_back(handle, record, "a torch-function or dispatch mode, or a hook of autograd, is active")
         return None
     if not policy.may_compile():
+        _hold_back(handle, record, f"the stance is {stances.current()}")
         return None
     state = policy.state_of(handle, record)
     handle.misses[state.place] += 1
     if not _take_turn(handle):
+        _hold_back(handle, record, "another thread was compiling")
         return None
     try:
         for entry in handle.entries_of(state):
@@ -68,8 +72,9 @@ def compile_frame(handle: Handle, record: _C.FrameRecord) -> _C.Entry | None:
                 return entry  # another thread has made it since
         decision, reason = policy.decide(handle, state, record)
         if decision is Decision.EAGER:
-            handle.held_back[state.place] = reason
+            _hold_back(handle, record, reason)
             return None
+        _tell_miss(handle, record, reason or "compile")
         if decision is Decision.APART:
             return _compile_apart(handle, state, record, reason)
         entries = handle.entries_of(state)
@@ -89,6 +94,16 @@ def compile_frame(handle: Handle, record: _C.FrameRecord) -> _C.Entry | None:
             return _compile(handle, state, record)
     finally:
         _one_at_a_time.release()
+
+
+def _hold_back(handle: Handle, record: _C.FrameRecord, reason: str) -> None:
+    """Let the frame run eagerly, and remember why."""
+    handle.held_back[place_of(record.code)] = reason
+    _tell_miss(handle, record, reason)
+
+
+def _tell_miss(handle: Handle, record: _C.FrameRecord, decision: str) -> None:
+    events.emit(events.Miss(handle.serial, *place_of(record.code), decision))
 
 
 def _take_turn(handle: Handle) -> bool:
@@ -144,7 +159,7 @@ def _compile(
             _end(handle, state, clock, "eager", renewed)
             return _compile_apart(handle, state, record, renewed) if stop is None else None
         state.compiles += 1
-        run_graph = clock.time("backend", lambda: _run_backend(handle, capture))
+        run_graph = clock.time("backend", lambda: _run_backend(handle, state, capture, clock))
         code = clock.time("codegen", lambda: codegen.emit(planned, run_graph))
         entry = clock.time("guards", lambda: _add_entry(handle, state, record, planned, code))
     except trace.Unsupported as unsupported:
@@ -171,7 +186,13 @@ def _compile(
     else:
         outcome = "whole" if capture.graph_break is None else "partial"
         reason = "" if capture.graph_break is None else capture.graph_break.reason
-        artifacts = {"graph": capture.graph, "guards": capture.guards, "code": code}
+        artifacts = {
+            "graph": capture.graph,
+            "guards": capture.guards,
+            "code": code,
+            "original": record.code,
+            "inputs": capture.inputs,
+        }
         if capture.eager_graph:
             artifacts["eager_graph"] = capture.eager_graph
         frames = policy.frames_of(record, capture)
@@ -226,7 +247,9 @@ def _too_small(handle: Handle, capture: trace.Capture) -> str:
     return f"{count} operation{'' if count == 1 else 's'} (min_graph_ops is {handle.options.min_graph_ops})"
 
 
-def _run_backend(handle: Handle, capture: trace.Capture) -> Callable[[list[Any]], Any] | None:
+def _run_backend(
+    handle: Handle, state: CodeState, capture: trace.Capture, clock: _Clock
+) -> Callable[[list[Any]], Any] | None:
     """Compile the graph, if there is one; what the backend assumed about its inputs is added to the guards."""
     graph = capture.graph
     if graph is None:
@@ -241,7 +264,8 @@ def _run_backend(handle: Handle, capture: trace.Capture) -> Callable[[list[Any]]
     undo = backends.undo_for(graph, inputs, _changed_places(capture))  # the backend may change the graph
     returned: Any = graph.graph.output_node().args[0]
     outputs = len(returned)  # before the backend changes the graph
-    compiled = backends.compile_graph(compiler, graph, inputs, capture.builder.mode)
+    with clock.inductor(compiler.name == "inductor"):
+        compiled = backends.compile_graph(compiler, graph, inputs, capture.builder.mode)
     capture.eager_graph = compiled.eager_reason
     sources = {each.source.name(): each.source for each in capture.inputs}
     for guard in compiled.extra_guards:
@@ -253,10 +277,15 @@ def _run_backend(handle: Handle, capture: trace.Capture) -> Callable[[list[Any]]
         run = undo.wrap(run, compiled.is_boxed)
     is_final = capture.mutates_inputs and (undo is None or not undo.undoes_changes)
 
+    first_run = functools.partial(_tell_first_run, handle.serial, state.place)
     if not isinstance(compiler, ForeignCompiler):
-        return _C.GraphCallable(run, compiled.is_boxed, is_final, compiler.name)
+        return _C.GraphCallable(run, compiled.is_boxed, is_final, compiler.name, first_run=first_run)
     refuse = results.refusal(compiler.name, graph, outputs)
-    return _C.GraphCallable(run, compiled.is_boxed, is_final, compiler.name, outputs, refuse)
+    return _C.GraphCallable(run, compiled.is_boxed, is_final, compiler.name, outputs, refuse, first_run)
+
+
+def _tell_first_run(handle: int, place: Place, seconds: float) -> None:
+    events.emit(events.FirstRun(handle, *place, seconds))
 
 
 def _changed_places(capture: trace.Capture) -> list[int]:
@@ -343,7 +372,24 @@ class _Clock:
         try:
             return step()
         finally:
-            self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - start
+            self._add(phase, time.perf_counter() - start)
+
+    @contextlib.contextmanager
+    def inductor(self, is_used: bool) -> Iterator[None]:
+        """What happens inside is AOTAutograd's and Inductor's, if they are used, and not the rest of the backend's."""
+        start, before = time.perf_counter(), inductor_seconds()
+        try:
+            yield
+        finally:
+            if is_used:
+                both = time.perf_counter() - start
+                inductor = min(both, inductor_seconds() - before)
+                self._add("inductor", inductor)
+                self._add("aotautograd", both - inductor)
+                self._add("backend", -both)
+
+    def _add(self, phase: str, seconds: float) -> None:
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
 
 
 _imported = False
@@ -456,7 +502,11 @@ def _give_up(handle: Handle, state: CodeState, reason: str) -> None:
     if handle.options.fullgraph:
         raise RecompileLimitError(reason, place=state.place, guard=guard, cure=cure)
     function, filename, line = state.place
-    _log.warning(
+    # Said once; what comes of later tries is in the logs.
+    level = logging.INFO if state.is_told else logging.WARNING
+    state.is_told = True
+    _log.log(
+        level,
         "%s (%s:%d) is compiled no more: %s; other calls run eagerly, entries stay. "
         "The guard that kept failing: %s. What to do: %s",
         function, filename, line, reason, guard, cure,

@@ -57,13 +57,14 @@ class CompileEnd(Event):
         reason: why it is not whole, empty otherwise.
         operations: tensor operations in the graph.
         guards: number of guards of the entry.
-        seconds: by phase: imports, trace, backend, codegen.
+        seconds: by phase: imports, trace, backend (with Inductor: aotautograd and inductor), codegen, guards.
         frames: the frames that began in the trace, the function's own and those of calls that were inlined: the
             place of each, and "whole" (traced from its first to its last instruction), "partial" (left at a graph
             break) or "eager". Frames that a trace resumes have been counted where they began.
         is_internal_error: whether framehook itself failed.
-        artifacts: for logs: "graph" (a GraphModule), "guards" (a GuardSet), "code" (a code object); "eager_graph"
-            (why the backend lets the graph run operation by operation), where it does.
+        artifacts: for logs, to be looked at and not to be kept: "graph" (a GraphModule), "guards" (a GuardSet), "code"
+            (the generated code object), "original" (the frame's), "inputs" (of the graph, with their sources);
+            "eager_graph" (why the backend lets the graph run operation by operation), where it does.
     """
 
     kind: ClassVar[str] = "compile_end"
@@ -129,18 +130,40 @@ class GiveUp(Event):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class FirstRun(Event):
+    """A compiled graph has run for the first time; backends may do a part of their work then."""
+
+    kind: ClassVar[str] = "first_run"
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Miss(Event):
+    """No entry fits a frame.
+
+    Attributes:
+        decision: "compile", or why the frame runs eagerly this time.
+    """
+
+    kind: ClassVar[str] = "miss"
+    decision: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class HandleEnd(Event):
     """A handle goes away: its last counts, which cannot be asked for any more."""
 
     kind: ClassVar[str] = "handle_end"
     hits: int
     misses: int
-    lookups_by_place: Mapping[tuple[str, str, int], tuple[int, int]]
+    lookups_by_place: Mapping[tuple[str, str, int], Any]
 
 
 Callback: TypeAlias = Callable[[Any], object]
 
-KINDS = tuple(cls.kind for cls in (CompileStart, CompileEnd, Recompile, GraphBreak, GiveUp, HandleEnd))
+KINDS = tuple(
+    cls.kind for cls in (CompileStart, CompileEnd, FirstRun, Recompile, GraphBreak, GiveUp, Miss, HandleEnd)
+)
 _callbacks: dict[str, list[Callback]] = {kind: [] for kind in KINDS}
 
 
@@ -148,7 +171,7 @@ def on(kind: str, callback: Callback) -> Callable[[], None]:
     """Call `callback(record)` at every event of `kind`.
 
     Args:
-        kind: one of compile_start, compile_end, recompile, graph_break, give_up, handle_end.
+        kind: one of compile_start, compile_end, first_run, recompile, graph_break, give_up, miss, handle_end.
         callback: takes one record; what it returns is ignored, what it raises is logged.
 
     Returns:

@@ -11,7 +11,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from types import CodeType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from framehook import _C, events
 from framehook.backends.graph import Compiler
@@ -26,6 +26,33 @@ _serials = itertools.count(1)
 _live: dict[int, weakref.ref[Handle]] = {}
 
 
+class Lookups(NamedTuple):
+    """What the cache has counted for one function, and the few calls that it has timed.
+
+    Attributes:
+        hits, misses: lookups that found an entry, and that found none.
+        timed_hits, hit_seconds: calls with an entry that were timed, and their time in all.
+        timed_eager, eager_seconds: the same of calls that ran eagerly as they had no entry, the hook in place.
+    """
+
+    hits: int = 0
+    misses: int = 0
+    timed_hits: int = 0
+    hit_seconds: float = 0.0
+    timed_eager: int = 0
+    eager_seconds: float = 0.0
+
+    def __add__(self, other: Lookups) -> Lookups:  # type: ignore[override]
+        return Lookups(
+            self.hits + other.hits,
+            self.misses + other.misses,
+            self.timed_hits + other.timed_hits,
+            self.hit_seconds + other.hit_seconds,
+            self.timed_eager + other.timed_eager,
+            self.eager_seconds + other.eager_seconds,
+        )
+
+
 class CodeState:
     """What a handle remembers of one code object; for calls of modules, of one code object and class."""
 
@@ -38,6 +65,7 @@ class CodeState:
         "eager_hits",
         "eager_programs",
         "eager_reason",
+        "is_told",
         "limit_reason",
         "paused_until",
         "place",
@@ -63,6 +91,8 @@ class CodeState:
         self.window = (0, 0)
         self.paused_until = 0
         self.retry_after = 0
+        #: Whether the user has been warned that compiling stopped.
+        self.is_told = False
         #: What made it compile again: by the subject of the guard that failed, as a `words.Failure` says it.
         self.causes: dict[str, Cause] = {}
         #: Classes that functions make anew at each call, which entries were compiled for: address by name.
@@ -119,10 +149,16 @@ class Handle(_C.Handle):
         self.serial = next(_serials)
         self.options = options
         self.compiler = compiler
+        #: What was compiled, for people.
+        self.name = ""
+        #: Why frames of it are never looked up (generators, coroutines, C code); empty otherwise.
+        self.skipped = ""
         #: Lookups that found nothing, by place; what has run often enough is warm.
         self.misses: Counter[Place] = Counter()
         #: Why frames ran eagerly the last time that they had no entry, by place.
         self.held_back: dict[Place, str] = {}
+        #: Calls that were timed eagerly on request, without the hook: how many, and their time in all.
+        self.eager_times: dict[Place, tuple[int, float]] = {}
         #: Seconds that calls may still wait for compiles of other threads, all together.
         self.patience = 1.0
         #: Pieces between graph breaks, and the operations in all of them, by the place of the frame that broke.
@@ -176,20 +212,34 @@ class Handle(_C.Handle):
         self.unbroken.clear()
         self.loops_left.clear()
 
-    def lookups_by_place(self) -> dict[Place, tuple[int, int]]:
-        """Hits and misses of each function whose code is alive."""
-        found: dict[Place, tuple[int, int]] = {}
+    def lookups_by_place(self) -> dict[Place, Lookups]:
+        """Hits, misses and times of each function whose code is alive."""
+        found: dict[Place, Lookups] = {}
+        for place, code in self._living_code():
+            counts = _C.record_counters(code, self)
+            times = _C.record_times(code, self)
+            lookups = Lookups(counts["hits"], counts["misses"], *times["hits"][:2], *times["eager"][:2])
+            if place in found:
+                # A resume function: its time is within that of the call that it ends.
+                lookups = Lookups(lookups.hits, lookups.misses) + found[place]
+            found[place] = lookups
+        return found
+
+    def times_by_place(self) -> dict[Place, dict[str, list[tuple[int, float]]]]:
+        """Times of calls that were measured, "hits" and "eager": the number of the lookup, and seconds."""
+        found: dict[Place, dict[str, list[tuple[int, float]]]] = {}
+        for place, code in self._living_code():
+            times = _C.record_times(code, self)
+            found.setdefault(place, {kind: samples for kind, (_, _, _, samples) in times.items()})
+        return found
+
+    def _living_code(self) -> Iterator[tuple[Place, CodeType]]:
         # Copies: other threads and finalizers may add and remove meanwhile.
         for states in self._states.copy().values():
             state = next(iter(states.copy().values()), None)
-            if state is None:
-                continue
-            code = state.code()
-            if code is not None:
-                counts = _C.record_counters(code, self)
-                hits, misses = found.get(state.place, (0, 0))
-                found[state.place] = (hits + counts["hits"], misses + counts["misses"])
-        return found
+            code = None if state is None else state.code()
+            if state is not None and code is not None:
+                yield state.place, code
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if is_finalizing():

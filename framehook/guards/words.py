@@ -198,7 +198,7 @@ def _dimensions(numbers: Sequence[int | None]) -> str:
 
 _SAYINGS: dict[Check, Callable[[Guard], str]] = {
     Check.TYPE: lambda g: f"type of {_place(g)} is {value(g.constant)}",
-    Check.IDENTITY: lambda g: f"{_place(g)} is the very {value(g.constant)}",
+    Check.IDENTITY: lambda g: f"{_place(g)} is the very {value(g.constant).removeprefix('a ')}",
     Check.NOT_NONE: lambda g: f"{_place(g)} is not None",
     Check.EQUALS: lambda g: f"{_place(g)} is {value(g.constant)}",
     Check.LENGTH: lambda g: f"length of {_place(g)} is {g.constant}",

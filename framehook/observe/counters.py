@@ -7,13 +7,16 @@ count them in C++.  What a dead handle had counted stays in the totals of the pr
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from framehook import events
-from framehook.handle import Handle, Place, live_handles
+from framehook import events, stances
+from framehook.config import config
+from framehook.handle import Handle, Lookups, Place, live_handles
+from framehook.observe import table
 
 
 @dataclasses.dataclass
@@ -32,8 +35,12 @@ class FunctionStats:
         operations: tensor operations in all graphs.
         graph_breaks, eager_reasons: reasons, in the order they came.
         eager_graphs: why graphs run operation by operation although their backend compiles.
-        seconds: by phase: imports, trace, backend, codegen.
+        seconds: by phase: imports (torch's own, once in a process), trace, aotautograd, inductor, backend (other
+            ones), codegen, guards, first_run (of compiled graphs).
         internal_errors: failures of framehook itself; the frame ran eagerly.
+        held_back: why frames without an entry ran eagerly the last time: warm-up calls, a stance, another thread.
+        timed_hits, hit_seconds: the few calls with an entry that were timed, and their time in all.
+        timed_eager, eager_seconds: the same of eager calls: warm-up calls, or those of `time_eager`.
     """
 
     hits: int = 0
@@ -53,7 +60,46 @@ class FunctionStats:
     eager_reasons: list[str] = dataclasses.field(default_factory=list)
     eager_graphs: list[str] = dataclasses.field(default_factory=list)
     gave_up: list[str] = dataclasses.field(default_factory=list)
+    held_back: list[str] = dataclasses.field(default_factory=list)
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)
+    timed_hits: int = 0
+    hit_seconds: float = 0.0
+    timed_eager: int = 0
+    eager_seconds: float = 0.0
+
+    @property
+    def run_time(self) -> float | None:
+        """Seconds of one call that found its entry; None where none was timed."""
+        return self.hit_seconds / self.timed_hits if self.timed_hits else None
+
+    @property
+    def eager_time(self) -> float | None:
+        """Seconds of one eager call; None where none was timed."""
+        return self.eager_seconds / self.timed_eager if self.timed_eager else None
+
+    @property
+    def speedup(self) -> float | None:
+        """T_eager / (T_trace + T_run) over all calls so far, without imports; None while a time is unknown.
+
+        Above 1 once compiling has paid off; see `break_even`.
+        """
+        eager, run, calls = self.eager_time, self.run_time, self.hits + self.compiles
+        if eager is None or run is None or not self.hits:
+            return None
+        return calls * eager / (self._own_seconds + calls * run)
+
+    @property
+    def break_even(self) -> int | None:
+        """The call with which compiling has paid off; None while a time is unknown, or where it never does."""
+        eager, run = self.eager_time, self.run_time
+        if eager is None or run is None or eager <= run:
+            return None
+        return math.ceil(self._own_seconds / (eager - run))
+
+    @property
+    def _own_seconds(self) -> float:
+        # Whoever comes first has the imports of the whole process.
+        return self.total_seconds - self.seconds.get("imports", 0.0)
 
     @property
     def hit_rate(self) -> float:
@@ -83,37 +129,28 @@ class FunctionStats:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
-        return {**dataclasses.asdict(self), "hit_rate": self.hit_rate}
+        names = ("hit_rate", "run_time", "eager_time", "speedup", "break_even")
+        return {**dataclasses.asdict(self), **{name: getattr(self, name) for name in names}}
 
 
 @dataclasses.dataclass
 class Stats(FunctionStats):
-    """The sum over all functions, and each function under its name, file and line."""
+    """The sum over all functions, and each function under its name, file and line.
+
+    Attributes:
+        nothing: why nothing was compiled, where that is so; else empty.
+    """
 
     functions: dict[str, FunctionStats] = dataclasses.field(default_factory=dict)
+    nothing: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
         functions = {name: each.to_dict() for name, each in self.functions.items()}
-        return {**super().to_dict(), "functions": functions}
+        return {**super().to_dict(), "functions": functions, "nothing": self.nothing}
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.hits} hits, {self.misses} misses (hit rate {self.hit_rate:.1%}); {self.compiles} compiled, "
-            f"{self.recompiles} recompiled, {self.eager} eager; {self.operations} operations",
-            "seconds: " + (", ".join(f"{k} {v:.3f}" for k, v in self.seconds.items()) or "none"),
-        ]
-        for name, each in self.functions.items():
-            lines.append(
-                f"{name}: {each.hits} hits, {each.misses} misses; {each.whole} whole, {each.partial} partly, "
-                f"{each.eager} eager"
-            )
-            lines += [f"    recompiled: {reason}" for reason in each.recompile_reasons]
-            lines += [f"    graph break: {reason}" for reason in each.graph_breaks]
-            lines += [f"    eager: {reason}" for reason in each.eager_reasons]
-            lines += [f"    graph not compiled: {reason}" for reason in each.eager_graphs]
-            lines += [f"    gave up: {reason}" for reason in each.gave_up]
-        return "\n".join(lines)
+        return table.stats_text(self)
 
 
 # Handles end in finalizers, which run in any thread at any moment, also while that thread is in here.  So finalizers
@@ -132,10 +169,35 @@ _adding_ended = threading.Lock()
 def stats_of(handles: Iterable[Handle]) -> Stats:
     """The counts of some handles."""
     total = Stats()
+    handles = list(handles)
     for handle in handles:
         counts = handle.counters()
         _add(total, _functions_of(handle), counts["hits"], counts["misses"])
+    if len(handles) == 1 and not total.compiles:
+        total.nothing = why_nothing(handles[0], total)
     return total
+
+
+def why_nothing(handle: Handle, stats: Stats) -> str:
+    """Why a handle has compiled nothing so far."""
+    name = handle.name or "it"
+    if config.disable:
+        return "config.disable is set (FRAMEHOOK_DISABLE)"
+    if not stats.functions:
+        if handle.skipped:
+            return f"{name} cannot be compiled as a whole: {handle.skipped}"
+        if stances.current() == "force_eager":
+            return "the stance is force_eager"
+        return (
+            f"no frame was looked up: {name} was not called yet, or only inside of another compiled function, under "
+            "framehook.disable, or where a debugger or profiler was at work"
+        )
+    reasons: dict[str, None] = {}
+    for each in stats.functions.values():
+        reasons |= dict.fromkeys(
+            [*each.eager_reasons, *each.gave_up, *(each.held_back if not each.eager_reasons else ())]
+        )
+    return "; ".join(reasons) or "no frame was traced"
 
 
 def process_stats() -> Stats:
@@ -163,14 +225,19 @@ def _functions_of(handle: Handle) -> _Functions:
         functions[place] = FunctionStats()
         functions[place].add(each)
     _add_lookups(functions, handle.lookups_by_place())
+    for place, reason in handle.held_back.copy().items():
+        functions.setdefault(place, FunctionStats()).held_back.append(reason)
+    for place, (calls, seconds) in handle.eager_times.copy().items():
+        counts = functions.setdefault(place, FunctionStats())
+        counts.timed_eager, counts.eager_seconds = calls, seconds
     return functions
 
 
-def _add_lookups(functions: _Functions, lookups: Mapping[Place, tuple[int, int]]) -> None:
-    for place, (hits, misses) in lookups.items():
+def _add_lookups(functions: _Functions, lookups: Mapping[Place, Lookups]) -> None:
+    for place, found in lookups.items():
         counts = functions.setdefault(place, FunctionStats())
-        counts.hits += hits
-        counts.misses += misses
+        for name, value in Lookups(*found)._asdict().items():
+            setattr(counts, name, getattr(counts, name) + value)
 
 
 def _add(total: Stats, functions: _Functions, hits: int, misses: int) -> None:
@@ -220,6 +287,11 @@ def _on_recompile(record: events.Recompile) -> None:
     counts.recompile_reasons.extend(record.reasons)
 
 
+def _on_first_run(record: events.FirstRun) -> None:
+    seconds = _entry(record).seconds
+    seconds["first_run"] = seconds.get("first_run", 0.0) + record.seconds
+
+
 def _on_graph_break(record: events.GraphBreak) -> None:
     place = record.stack[-1]
     _entry(record).graph_breaks.append(f"{record.reason} ({place.filename}:{place.line})")
@@ -256,6 +328,7 @@ def _add_dead(record: events.HandleEnd) -> None:
 
 
 events.on("compile_end", _on_compile_end)
+events.on("first_run", _on_first_run)
 events.on("recompile", _on_recompile)
 events.on("graph_break", _on_graph_break)
 events.on("give_up", _on_give_up)

@@ -144,6 +144,7 @@ class GraphBuilder:
             "call_method" if method else "call_function", target, tuple(fx_args), fx_kwargs
         )
         node.meta["example_value"] = result
+        node.meta["lines"] = tr.lines()
         self.operations += 1
         self._note_flags(args, kwargs)
         value = self.wrap_result(tr, node, result)

@@ -343,6 +343,16 @@ class SymbolicTracer:
             frame = frame.caller
         return found[::-1]
 
+    def lines(self) -> tuple[tuple[str, int, str], ...]:
+        """File, line and name of every frame of the trace, outermost first; graphs may not keep code objects."""
+        found = []
+        frame: Frame | None = self.frame
+        while frame is not None:
+            code = frame.code
+            found.append((code.co_filename, frame.inst.line or code.co_firstlineno, code.co_name))
+            frame = frame.caller
+        return tuple(found[::-1])
+
     # -- guards and sources ----------------------------------------------------------------------
     def guard(self, source: Source | None, check: Check, constant: Any = None) -> Guard:
         """Add a guard on behalf of the instruction that is being executed."""

@@ -67,7 +67,7 @@ def test_the_metadata_declares_the_torch_releases_that_were_checked() -> None:
     checked = sorted({tuple(map(int, text.split(".")[:2])) for text in torch_compat.CHECKED_VERSIONS})
     first, last = checked[0], checked[-1]
     wanted = f"torch>={first[0]}.{first[1]},<{last[0]}.{last[1] + 1}"
-    assert PROJECT["dependencies"] == [wanted]
+    assert PROJECT["dependencies"][0] == wanted
     assert wanted in BUILD["requires"]
 
 
