@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from framehook import _C, backends, codegen, events, policy, stances, torch_compat, trace
+from framehook import _C, backends, changing, codegen, events, policy, stances, torch_compat, trace
 from framehook.backends import results
 from framehook.backends.foreign import ForeignCompiler
 from framehook.backends.phases import inductor_seconds
@@ -84,6 +84,7 @@ def compile_frame(handle: Handle, record: _C.FrameRecord) -> _C.Entry | None:
             try:
                 _tell_recompile(handle, state, _failures(entries, record))
                 policy.note_changing(handle, record, entries)
+                changing.note_numbers(handle, state, record, entries)
             except Exception as error:
                 _internal_error(handle, state, _Clock(), error)
                 return None
@@ -140,7 +141,9 @@ def _compile(
     capture = None
     try:
         clock.time("imports", _first_imports)
-        capture, planned = _capture(handle, record, clock, stop)
+        capture, planned = _capture(handle, state, record, clock, stop)
+        if state.changing:
+            changing.tell_constants(state, capture.guards)
         if planned is None:
             policy.remember_eager(state, lowering.lower(capture.guards, ()))
             _end(handle, state, clock, "eager", _too_small(handle, capture))
@@ -209,7 +212,7 @@ def _compile(
 
 
 def _capture(
-    handle: Handle, record: _C.FrameRecord, clock: _Clock, stop: trace.Stop | None
+    handle: Handle, state: CodeState, record: _C.FrameRecord, clock: _Clock, stop: trace.Stop | None
 ) -> tuple[trace.Capture, codegen.Plan | None]:
     """Trace the frame, at most up to `stop`, and plan its code; None when it is not worth it."""
     budget = trace.Budget(handle.options.max_trace_ops, handle.options.max_trace_seconds)
@@ -223,6 +226,7 @@ def _capture(
                 stop,  # noqa: B023
                 functools.partial(policy.may_break, handle),
                 handle.loops_left,
+                trace.NumberPolicy(frozenset(state.changing), handle.compiler.number_form),
             ),
         )
         if not _is_worth_it(handle, capture):
@@ -260,6 +264,10 @@ def _run_backend(
     inputs = [
         backends.GraphInput(each.name, each.example, each.fake, each.is_static, each.source.name())
         for each in capture.inputs
+    ]
+    inputs += [
+        backends.GraphInput(each.name, each.example, each.example, False, each.name)
+        for each in capture.numbers
     ]
     undo = backends.undo_for(graph, inputs, _changed_places(capture))  # the backend may change the graph
     returned: Any = graph.graph.output_node().args[0]

@@ -58,6 +58,7 @@ class CodeState:
 
     __slots__ = (
         "causes",
+        "changing",
         "classes",
         "code",
         "compiles",
@@ -97,6 +98,8 @@ class CodeState:
         self.causes: dict[str, Cause] = {}
         #: Classes that functions make anew at each call, which entries were compiled for: address by name.
         self.classes: dict[tuple[str, str], int] = {}
+        #: Names of the sources of numbers that were seen to differ between calls.
+        self.changing: set[str] = set()
 
 
 class Cause:

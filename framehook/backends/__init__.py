@@ -13,11 +13,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from framehook import torch_compat
 from framehook.backends.failures import is_operation_failure, run_again_on_failure
 from framehook.backends.graph import CompiledGraph, Compiler, GraphInput
+from framehook.backends.numbers import as_tensors, taking_numbers
 from framehook.backends.overlap import changes_overlapping
 from framehook.backends.registry import get, register, resolve
 from framehook.backends.registry import list_backends as list
 from framehook.backends.undo import undo_for
 from framehook.errors import BackendError
+from framehook.trace.number_inputs import NumberForm
 
 __all__ = [
     "CompiledGraph",
@@ -47,6 +49,18 @@ def compile_graph(
         ValueError: if two placeholders stand for the same tensor; the tracer makes one of them.
         BackendError: with what the backend raised as its cause.
     """
+    if compiler.number_form is NumberForm.NUMBER or not any(
+        type(each.example) in (int, float) for each in inputs
+    ):
+        return _compile_tensors(compiler, gm, inputs, mode)
+    # What takes a number as an input would be compiled for this one.
+    compiled = _compile_tensors(compiler, gm, as_tensors(gm, inputs, mode), mode)
+    return taking_numbers(compiled, inputs)
+
+
+def _compile_tensors(
+    compiler: Compiler, gm: torch.fx.GraphModule, inputs: Sequence[GraphInput], mode: FakeTensorMode
+) -> CompiledGraph:
     fakes = [each.fake for each in inputs if torch_compat.is_fake(each.fake)]
     if len({id(fake) for fake in fakes}) != len(fakes):
         # AOTAutograd 2.13 fails on them with an AttributeError of its own.

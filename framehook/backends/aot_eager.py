@@ -10,6 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from framehook import torch_compat
 from framehook.backends.graph import CompiledGraph, GraphInput
+from framehook.trace.number_inputs import NumberForm
 
 
 def _run_as_it_is(gm: torch.fx.GraphModule, _inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
@@ -26,6 +27,7 @@ class AotEagerCompiler:
 
     name = "aot_eager"
     uses_autograd_tracing = True
+    number_form = NumberForm.TENSOR
     writes_last = True
 
     def compile(

@@ -10,6 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from framehook import torch_compat
 from framehook.backends.graph import CompiledGraph, GraphInput
+from framehook.trace.number_inputs import NumberForm
 
 
 def eager(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **_options: Any) -> Callable[..., Any]:
@@ -22,6 +23,7 @@ class EagerCompiler:
 
     name = "eager"
     uses_autograd_tracing = False
+    number_form = NumberForm.NUMBER
     writes_last = False
 
     def compile(

@@ -11,6 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from framehook import torch_compat
 from framehook.backends.graph import CompiledGraph, GraphInput
+from framehook.trace.number_inputs import NumberForm
 
 #: The entry-point group in which packages register backends for `torch.compile`.
 ENTRY_POINT_GROUP = "torch_dynamo_backends"
@@ -32,6 +33,7 @@ class ForeignCompiler:
         self.name = name
         #: A wrapper around one of our own backends says what it wraps.
         self.uses_autograd_tracing = bool(getattr(function, "uses_autograd_tracing", False))
+        self.number_form = getattr(function, "number_form", NumberForm.EXACT_TENSOR)
         self.writes_last = bool(getattr(function, "writes_last", False))
         self._function = function
         self._keywords: dict[str, Any] = {}

@@ -9,6 +9,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from framehook.torch_compat import InputGuard
+from framehook.trace.number_inputs import NumberForm
 
 
 class GraphInput(NamedTuple):
@@ -56,6 +57,11 @@ class Compiler(Protocol):
     @property
     def uses_autograd_tracing(self) -> bool:
         """Whether the graph goes to AOTAutograd, with its limits."""
+        ...
+
+    @property
+    def number_form(self) -> NumberForm:
+        """What the graph gets for inputs that are numbers which differ between calls."""
         ...
 
     @property

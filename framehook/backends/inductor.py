@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from framehook import torch_compat
 from framehook.backends.graph import CompiledGraph, GraphInput
 from framehook.errors import BackendOptionError
+from framehook.trace.number_inputs import NumberForm
 
 # Options of `torch.compile` that speak to its own front end, and what stands in their place here.
 _FRONT_END_OPTIONS = {
@@ -75,6 +76,7 @@ class InductorCompiler:
 
     name = "inductor"
     uses_autograd_tracing = True
+    number_form = NumberForm.TENSOR
     writes_last = False
 
     def __init__(self, mode: str | None, options: Mapping[str, Any] | None, dynamic: bool | None) -> None:

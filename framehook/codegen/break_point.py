@@ -41,6 +41,7 @@ from framehook.trace.loops import left_loop
 from framehook.trace.tracer import original_unit
 from framehook.values.base import NULL, ConstantValue, LazyValue, Value
 from framehook.values.mappings import DictIterator
+from framehook.values.numbers import comes_from_native_code
 from framehook.values.sequences import SequenceIterator
 from framehook.values.tensor import TensorValue
 
@@ -105,7 +106,7 @@ class LeftFrame:
 
     def _note(self, name: str, value: Value) -> str:
         self.parts.append((name, value))
-        if (
+        if comes_from_native_code(value) or (
             isinstance(value, LazyValue)
             and isinstance(value.source, LocalSource)
             and value.source.key in self._was_native

@@ -18,6 +18,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from framehook import _C
 from framehook.bytecode.assemble import CodeBuilder
 from framehook.codegen.generators import arguments_of
 from framehook.codegen.iterators import ITERATORS
@@ -196,9 +197,17 @@ class Emitter:
         if name is not None:
             self.builder.load_fast(name)
             return
-        self.emit(value.left)
-        self.emit(value.right)
-        self.builder.emit("BINARY_OP", value.op)
+        kind: Any = type(value.obj)
+        if value.is_risky:
+            self.call(_checked(value.function, kind), lambda: self.emit_items(list(value.operands)))
+            self.builder.unpack_sequence(1)
+        else:
+            for operand in value.operands:
+                self.emit(operand)
+            if value.symbol == "neg":
+                self.builder.emit("UNARY_NEGATIVE")
+            else:
+                self.builder.emit("BINARY_OP", value.symbol)
         self.memo[id(value)] = self.keep_top()
 
     def remember(self, value: Value) -> None:
@@ -228,6 +237,19 @@ class Emitter:
                 self.emit(item)
             self.builder.build_tuple(len(piece))
             self.builder.emit("LIST_EXTEND", 1)
+
+
+@functools.cache
+def _checked(function: Callable[..., Any], cls: Any) -> Any:
+    """What computes a number of this type; where it raises, or gives another type, the frame runs eagerly."""
+
+    def compute(*operands: Any) -> tuple[Any]:
+        result = function(*operands)
+        if type(result) is not cls:
+            raise ArithmeticError(f"{function.__name__} gives a {type(result).__name__}")
+        return (result,)
+
+    return _C.GraphCallable(compute, False, False, function.__name__)
 
 
 _SINGLETON_TYPES = frozenset({type(None), bool, type(Ellipsis), type(NotImplemented)})

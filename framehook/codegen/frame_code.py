@@ -31,6 +31,7 @@ from framehook.trace.abandoned import abandoned
 from framehook.trace.capture import Capture, GraphBreak, Unsupported
 from framehook.trace.session import Stop
 from framehook.values.frame_classes import FrameClassValue
+from framehook.values.numbers import is_deferred
 from framehook.values.tensor import TensorValue
 
 INPUTS = ".inputs"
@@ -69,6 +70,7 @@ def plan(capture: Capture) -> Plan:
             "a generator that is left in its middle has to be closed when it is dropped", generator
         )
     while True:
+        capture.numbers = list(capture.builder.numbers.values())
         writer = _Writer(capture, None, [], [])
         try:
             writer.write()
@@ -83,6 +85,7 @@ def plan(capture: Capture) -> Plan:
     graph = capture.builder.finish(outputs)
     capture.operations = capture.builder.count()
     capture.inputs = capture.builder.inputs
+    capture.numbers = list(capture.builder.numbers.values())
     if capture.operations or outputs:
         capture.graph = graph
     return Plan(capture, outputs, list(emitter.extras))
@@ -151,6 +154,10 @@ class _Writer:
             builder.load_const(template.fn)
             builder.pop_top()
         self._take_inputs()
+        for number in capture.risky:
+            if is_deferred(number):
+                self.emitter.emit(number)
+                builder.pop_top()
         self._run_graph()
         if capture.frame.inst.line is not None:
             builder.set_line(capture.frame.inst.line)
@@ -176,9 +183,19 @@ class _Writer:
 
     def _run_graph(self) -> None:
         builder = self.builder
+        numbers = [each.value for each in self.capture.numbers]
         if self.run_graph is None:
+            for value in numbers:  # the first pass finds what they are made of
+                self.emitter.emit(value)
+                builder.pop_top()
             builder.delete_fast(INPUTS)
             return
+        if numbers:
+            builder.load_fast(INPUTS)
+            for value in numbers:
+                self.emitter.emit(value)
+                builder.emit("LIST_APPEND", 1)
+            builder.pop_top()
         builder.begin_call(lambda: builder.load_const(self.run_graph))
         builder.take_fast(INPUTS)
         builder.call(1)

@@ -5,5 +5,15 @@ from __future__ import annotations
 from framehook.trace.budget import Budget
 from framehook.trace.capture import Capture, GraphBreak, Unsupported
 from framehook.trace.session import Stop, stop_at_once, trace_frame
+from framehook.trace.tracer import NumberPolicy
 
-__all__ = ["Budget", "Capture", "GraphBreak", "Stop", "Unsupported", "stop_at_once", "trace_frame"]
+__all__ = [
+    "Budget",
+    "Capture",
+    "GraphBreak",
+    "NumberPolicy",
+    "Stop",
+    "Unsupported",
+    "stop_at_once",
+    "trace_frame",
+]

@@ -38,7 +38,7 @@ from framehook.values.functions import (
 )
 from framehook.values.iterators import MAKERS, CallIterator, ConstantIterator, make_chain_of
 from framehook.values.mappings import DictValue
-from framehook.values.numbers import is_deferred
+from framehook.values.numbers import guard_types, is_deferred, is_untouched_number
 from framehook.values.objects import MISSING, ObjectValue, hides_class
 from framehook.values.real_classes import derives, has_registered, module_of, namespace_of
 from framehook.values.sequences import (
@@ -89,7 +89,10 @@ def _classes(tr: Any, value: Value) -> list[type]:
 
 def _is_instance(tr: Any, value: Value, cls: type) -> bool:
     # A number that nobody has looked at stays so: its type is guarded.
-    value = ConstantValue(value.obj) if is_deferred(value) else value.realize(tr)
+    if is_untouched_number(value) and (is_deferred(value) or tr.is_changing(value)):
+        guard_types(tr, value)
+        value = ConstantValue(value.obj)
+    value = value.realize(tr)
     own = value.python_type()
     if isinstance(value, TensorValue):
         sample = value.example if value.example is not None else value.fake
@@ -627,36 +630,6 @@ def _sum(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
 def _is_plain_number(tr: Any, value: Value) -> bool:
     plain = value.realize(tr)
     return isinstance(plain, ConstantValue) and type(plain.value) in (int, float, bool)
-
-
-def _extreme(op: str) -> Rule:
-    def apply(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-        if set(kwargs) - {"key", "default"} or (len(args) > 1 and "default" in kwargs):
-            tr.graph_break("exception", "max() or min() is called with other arguments")
-        if not args:
-            return fold(tr, max if op == ">" else min, [], {})
-        key = kwargs.get("key")
-        if key is not None:
-            plain = key.realize(tr)
-            key = None if isinstance(plain, ConstantValue) and plain.value is None else plain
-        items = list(args) if len(args) > 1 else drain(tr, tr.iterate(args[0]))
-        if not items:
-            if "default" in kwargs:
-                return kwargs["default"]
-            return fold(tr, max if op == ">" else min, [ConstantValue(())], {})
-        best = items[0]
-        best_key = tr.call(key, [best], {}) if key is not None else best
-        for item in items[1:]:
-            item_key = tr.call(key, [item], {}) if key is not None else item
-            if tr.truth(operators.compare(tr, op, item_key, best_key)):
-                best, best_key = item, item_key
-        return best
-
-    return apply
-
-
-RULES[id(max)] = _extreme(">")
-RULES[id(min)] = _extreme("<")
 
 
 @rule(range)

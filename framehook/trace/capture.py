@@ -11,10 +11,11 @@ from framehook.errors import CodeLocation
 from framehook.guards.guard import GuardSet
 from framehook.source import ObjectSource
 from framehook.trace.frame import Frame
-from framehook.trace.graph import GraphBuilder, GraphInput
+from framehook.trace.graph import GraphBuilder, GraphInput, NumberInput
 from framehook.trace.places import chain_of
 from framehook.values.base import LazyValue, Value
 from framehook.values.frame_classes import FrameClassValue
+from framehook.values.numbers import DeferredNumber
 
 
 class GraphBreak(NamedTuple):
@@ -64,9 +65,11 @@ class Capture:
         "known",
         "looked_up",
         "mutates_inputs",
+        "numbers",
         "operations",
         "record",
         "result",
+        "risky",
         "seconds",
         "state",
         "templates",
@@ -102,6 +105,10 @@ class Capture:
         self.state = state
         self.graph: torch.fx.GraphModule | None = None
         self.inputs: list[GraphInput] = self.builder.inputs
+        #: Numbers that the graph takes behind its tensors; generated code hands them over.
+        self.numbers: list[NumberInput] = []
+        #: Numbers that generated code computes first of all, in this order.
+        self.risky: list[DeferredNumber] = tracer.risky
         self.operations = self.builder.operations
         self.mutates_inputs = False
         self.eager_graph = ""  # why the backend let the graph run operation by operation
@@ -117,6 +124,8 @@ class Capture:
         self.frames.clear()
         for entry in self.builder.inputs:
             entry.release()
+        self.numbers.clear()
+        self.risky.clear()
         self.known.clear()
         self.effects.clear()
         self.births.clear()

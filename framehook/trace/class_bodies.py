@@ -21,6 +21,7 @@ from framehook.values.descriptors import DescriptorValue, make_descriptor
 from framehook.values.frame_classes import FrameClassValue
 from framehook.values.functions import CellValue, FunctionValue, NestedFunctionValue
 from framehook.values.mappings import DictValue
+from framehook.values.numbers import guard_types
 from framehook.values.objects import MISSING, ObjectValue
 from framehook.values.plain import as_plain
 from framehook.values.real_classes import module_of
@@ -174,6 +175,9 @@ def _field(tr: Any, value: ObjectValue) -> tuple[bool, Any]:
 @rule(type)
 def _type(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     if len(args) == 1 and not kwargs:
+        if tr.is_changing(args[0]):
+            guard_types(tr, args[0])
+            return tr.constant_object(args[0].python_type())
         value = args[0].realize(tr)
         if isinstance(value, ClassValue):
             return tr.constant_object(type(value.fn))

@@ -15,9 +15,10 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
 )
 
-from framehook import torch_compat
+from framehook import torch_compat, torch_symbols
 from framehook.source import AttrSource, ItemSource, Source
 from framehook.trace import overlap
+from framehook.trace.number_inputs import NumberForm, takes_number
 from framehook.values.base import (
     BreakGraph,
     ConstantValue,
@@ -28,6 +29,7 @@ from framehook.values.base import (
     to_constant,
 )
 from framehook.values.mappings import DictValue
+from framehook.values.numbers import guard_types, is_deferred, is_untouched_number, leaves
 from framehook.values.objects import ObjectValue
 from framehook.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue
 from framehook.values.tensor import TensorValue
@@ -83,13 +85,31 @@ class GraphInput:
         self.example = self.value = self.node = None
 
 
-class GraphBuilder:
-    """Collects nodes.  One per trace."""
+class NumberInput:
+    """A placeholder for a number that differs between calls; generated code hands it over behind the tensors."""
 
-    def __init__(self) -> None:
+    __slots__ = ("example", "name", "node", "value")
+
+    def __init__(self, name: str, value: Value, example: int | float, node: torch.fx.Node) -> None:
+        self.name = name
+        self.value = value
+        self.example = example
+        self.node = node
+
+
+class GraphBuilder:
+    """Collects nodes.  One per trace.
+
+    Args:
+        number_form: what the backend gets for numbers that differ between calls.
+    """
+
+    def __init__(self, number_form: NumberForm = NumberForm.NUMBER) -> None:
+        self.number_form = number_form
         self.graph = torch.fx.Graph()
         self.mode: FakeTensorMode = torch_compat.make_fake_mode()
         self.inputs: list[GraphInput] = []
+        self.numbers: dict[int, NumberInput] = {}  # by id of the source, or of a number that is computed
         self.operations = 0
         self.state_setters: set[Any] = set()
         self._by_fake: dict[int, TensorValue] = {}
@@ -117,20 +137,59 @@ class GraphBuilder:
         self._by_fake[id(fake)] = value
         return value
 
+    def add_number(self, tr: Tracer, value: LazyValue) -> torch.fx.Node:
+        """The placeholder of a number that nobody has looked at."""
+        key = id(value) if is_deferred(value) else id(value.source)
+        found = self.numbers.get(key)
+        if found is None:
+            guard_types(tr, *leaves(value))
+            anchor = next(reversed(self.numbers.values())).node if self.numbers else self._last_placeholder
+            name = f"number_{len(self.numbers)}"
+            graph = self.graph
+            with (
+                graph.inserting_after(anchor) if anchor is not None else graph.inserting_before(_first(graph))
+            ):
+                node = graph.placeholder(name)
+            example: Any = value.obj
+            node.meta["example_value"] = example
+            found = self.numbers[key] = NumberInput(name, value, example, node)
+        return found.node
+
     # -- calls ---------------------------------------------------------------------------------------
     def call(
         self, tr: Tracer, target: Any, args: Sequence[Value], kwargs: dict[str, Value], method: bool
     ) -> Value:
         """Run an operation on fakes and note it as a node if tensors come out or None does."""
-        fx_args, fake_args = [], []
-        for arg in args:
-            for_node, for_run = self.lower(tr, arg)
-            fx_args.append(for_node)
-            fake_args.append(for_run)
-        fx_kwargs, fake_kwargs = {}, {}
-        for name, arg in kwargs.items():
-            fx_kwargs[name], fake_kwargs[name] = self.lower(tr, arg)
+        places: list[tuple[int | str, Value]] = [*enumerate(args), *kwargs.items()]
+        unknown: set[int | str] = {
+            place for place, arg in places if is_untouched_number(arg) and tr.is_changing(arg)
+        }
+        lowered: dict[Any, tuple[Any, Any]] = {
+            place: self.lower(tr, arg) for place, arg in places if place not in unknown
+        }
+        tensors = list(_tensors_in([pair[1] for pair in lowered.values()])) if unknown else []
+        has_numbers = False
+        for place, arg in places:
+            if place in unknown:
+                if takes_number(
+                    target, method, place, tensors, self.number_form, torch_symbols.is_any_autocast_enabled()
+                ):
+                    assert isinstance(arg, LazyValue)
+                    lowered[place] = self.add_number(tr, arg), arg.obj
+                    has_numbers = True
+                else:
+                    lowered[place] = self.lower(tr, arg)
+        fx_args, fake_args = ([lowered[place][each] for place in range(len(args))] for each in (0, 1))
+        fx_kwargs, fake_kwargs = ({name: lowered[name][each] for name in kwargs} for each in (0, 1))
+        if target is operator.pow and not isinstance(fx_args[0], torch.fx.Node):
+            target = (
+                torch.pow
+            )  # fx writes `-2.0 ** x`, which is another number; `Tensor.__rpow__` calls this one
         result = self.run(target, fake_args, fake_kwargs, method)
+        if has_numbers:
+            # A fake may know what is in it: not where a number of this one call went in.
+            for fake in (*tensors, *_tensors_in(result)):
+                torch_symbols.forget_contents(fake)
         if _is_in_place(target, kwargs):
             self.may_change_inference_tensors = True
             if overlap.is_refused(target, fake_args, fake_kwargs):
@@ -155,6 +214,8 @@ class GraphBuilder:
     def _need_requires_grad(self, tr: Tracer, values: Sequence[Value]) -> None:
         """What autograd does with the result depends on whether these inputs want gradients."""
         for value in values:
+            if is_untouched_number(value):
+                continue
             value = value.realize(tr)
             if isinstance(value, TensorValue):
                 if value.example is not None:
@@ -307,11 +368,24 @@ class GraphBuilder:
             else:
                 self.graph.erase_node(entry.node)
         self.inputs = kept
+        for key, number in list(self.numbers.items()):
+            if not number.node.users:
+                self.graph.erase_node(number.node)
+                del self.numbers[key]
         return torch_compat.make_graph_module(torch.nn.Module(), self.graph)
 
     def count(self) -> int:
         """Operations as they are counted everywhere: calls in the graph."""
         return sum(node.op in ("call_function", "call_method", "call_module") for node in self.graph.nodes)
+
+
+def _tensors_in(values: Any) -> Iterator[torch.Tensor]:
+    """The tensors among values, those in lists and tuples included."""
+    if isinstance(values, torch.Tensor):
+        yield values
+    elif isinstance(values, (list, tuple)):
+        for each in values:
+            yield from _tensors_in(each)
 
 
 def _version(fake: torch.Tensor) -> int:

@@ -33,7 +33,7 @@ from framehook.values.deques import DequeValue
 from framehook.values.functions import FunctionValue, GeneratorValue, NestedFunctionValue
 from framehook.values.identity import IdentityNumber
 from framehook.values.mappings import DictValue, DictView
-from framehook.values.numbers import defer
+from framehook.values.numbers import defer, defer_negative, is_untouched_number
 from framehook.values.objects import InstanceDictValue, ObjectValue
 from framehook.values.proxies import MappingProxyValue
 from framehook.values.real_classes import derives, module_of
@@ -104,7 +104,7 @@ def binary(tr: Tracer, op: str, left: Value, right: Value) -> Value:
     deferred = defer(tr, op, left, right)
     if deferred is not None:
         return deferred
-    left, right = left.realize(tr), right.realize(tr)
+    left, right = _operands(tr, left, right)
     symbol = op
     if op in INPLACE:
         result = _in_place(tr, op, left, right)
@@ -124,6 +124,14 @@ def binary(tr: Tracer, op: str, left: Value, right: Value) -> Value:
         _check_methods(tr, (left, forward), (right, reflected))
         return tr.graph_call(fn, [left, right], {})
     return _containers(tr, op, fn, shown_mapping(tr, left), shown_mapping(tr, right), symbol)
+
+
+def _operands(tr: Tracer, left: Value, right: Value) -> tuple[Value, Value]:
+    """The operands of an operator; a number that changes stays unknown beside a tensor."""
+    for value, other in ((left, right), (right, left)):
+        if tr.is_changing(value) and isinstance(other.realize(tr), TensorValue):
+            return (value, other.realize(tr)) if value is left else (other.realize(tr), value)
+    return left.realize(tr), right.realize(tr)
 
 
 def _function(symbol: str) -> Callable[[Any, Any], Any]:
@@ -295,6 +303,8 @@ def _by_methods(
 
 def shown_mapping(tr: Tracer, value: Value) -> Value:
     """What an operator takes for a value: of a mapping proxy the mapping."""
+    if is_untouched_number(value):
+        return value
     value = value.realize(tr)
     return value.mapping.realize(tr) if isinstance(value, MappingProxyValue) else value
 
@@ -383,6 +393,10 @@ def _is_union_part(tr: Tracer, value: Value) -> bool:
 
 def unary(tr: Tracer, op: str, value: Value) -> Value:
     """`-value`, `+value`, `~value`."""
+    if op != "~" and tr.is_changing(value):
+        deferred = value if op == "+" else defer_negative(tr, value)
+        if deferred is not None:
+            return deferred
     value = value.realize(tr)
     fn, method = UNARY[op]
     if op == "~" and INVERTING_BOOL_WARNS and isinstance(value, ConstantValue) and type(value.value) is bool:
@@ -402,6 +416,7 @@ def unary(tr: Tracer, op: str, value: Value) -> Value:
 
 def compare(tr: Tracer, op: str, left: Value, right: Value) -> Value:
     """Rich comparison."""
+    left, right = _operands(tr, left, right)
     left, right = shown_mapping(tr, left), shown_mapping(tr, right)
     fn, forward, reflected = COMPARE[op]
     if isinstance(left, ConstantValue) and isinstance(right, ConstantValue):

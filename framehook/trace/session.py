@@ -15,7 +15,7 @@ from framehook.trace.budget import Budget, OverBudget
 from framehook.trace.capture import Capture, GraphBreak, Unsupported
 from framehook.trace.frame import Frame, StopHere
 from framehook.trace.places import innermost
-from framehook.trace.tracer import SymbolicTracer
+from framehook.trace.tracer import NO_NUMBERS, NumberPolicy, SymbolicTracer
 from framehook.values.base import BreakGraph, ObservedException
 
 #: Restarts of one trace; each moves the break to an earlier instruction.
@@ -43,6 +43,7 @@ def trace_frame(
     stop: Stop | None = None,
     may_break: Callable[[CodeType], bool] = lambda code: True,
     loops_left: dict[Any, int] | None = None,
+    numbers: NumberPolicy = NO_NUMBERS,
 ) -> Capture:
     """Trace a frame, at most up to `stop`.
 
@@ -53,6 +54,7 @@ def trace_frame(
         stop: set when an earlier trace came too far.
         may_break: says of an inlined function's code whether the graph may break inside of it.
         loops_left: where the handle's loops were left, for code generation to look up and to fill.
+        numbers: which numbers differ from call to call.
 
     Raises:
         Unsupported: when nothing can be captured, or only at too high a cost.
@@ -62,7 +64,7 @@ def trace_frame(
     snapshot = _C.StateSnapshot()
     for _ in range(_MAX_RESTARTS):
         with torch_compat.trace_session() as entry_state:
-            tracer = SymbolicTracer(record, options, snapshot, entry_state, budget)
+            tracer = SymbolicTracer(record, options, snapshot, entry_state, budget, numbers)
             tracer.may_break = may_break
             tracer.loops_left = loops_left
             outcome: Capture | Stop | None = None

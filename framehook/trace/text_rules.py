@@ -22,9 +22,10 @@ from framehook.values.base import (
 )
 from framehook.values.exceptions import ExceptionValue
 from framehook.values.mappings import DictView, hash_key
+from framehook.values.numbers import PURE_FUNCTIONS, defer_call
 from framehook.values.objects import ObjectValue
 from framehook.values.real_classes import derives
-from framehook.values.sequences import BuiltinContainer, IteratorValue, TupleValue, as_index
+from framehook.values.sequences import BuiltinContainer, IteratorValue, TupleValue, as_index, drain
 from framehook.values.sets import has_known_hash
 from framehook.values.tensor import TensorValue
 from framehook.values.wording import type_name
@@ -41,6 +42,12 @@ def returned(tr: Any, result: Value, special: str, *classes: type) -> Value:
 def _number(cls: type, special: str) -> Rule:
     def apply(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         if len(args) == 1:
+            if cls is float and not kwargs and tr.is_changing(args[0]):
+                if args[0].python_type() is float:
+                    return args[0]
+                deferred = defer_call(tr, float, args)
+                if deferred is not None:
+                    return deferred
             value = args[0].realize(tr)
             if isinstance(value, TensorValue):
                 tr.graph_break(
@@ -170,16 +177,25 @@ def _ascii(tr: Any, value: Value) -> Value:
     )
 
 
+def _pure(tr: Any, fn: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    """A function of numbers; of numbers that change it is computed later, where that is known to be the same."""
+    deferred = defer_call(tr, fn, args) if fn in PURE_FUNCTIONS and not kwargs else None
+    return fold_plain(tr, fn, args, kwargs) if deferred is None else deferred
+
+
 for _fn in (
     *(abs, divmod, round, chr, ord, hex, bin, oct, bytes),
     *(getattr(math, _name_) for _name_ in dir(math) if callable(getattr(math, _name_)) and _name_[0] != "_"),
 ):
-    RULES[id(_fn)] = functools.partial(lambda fn, tr, args, kwargs: fold_plain(tr, fn, args, kwargs), _fn)
+    RULES[id(_fn)] = functools.partial(lambda fn, tr, args, kwargs: _pure(tr, fn, args, kwargs), _fn)
 
 
 @rule(abs)
 @positional(1)
 def _abs(tr: Any, value: Value) -> Value:
+    deferred = defer_call(tr, abs, [value])
+    if deferred is not None:
+        return deferred
     value = value.realize(tr)
     if isinstance(value, TensorValue):
         return tr.graph_call("abs", [value], {}, method=True)
@@ -279,3 +295,37 @@ def _hash(tr: Any, value: Value) -> Value:
         if isinstance(value.base, TupleValue):
             return fold(tr, hash, [value.base], {})
     return fold(tr, hash, [value], {})
+
+
+def _extreme(op: str) -> Rule:
+    def apply(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        if set(kwargs) - {"key", "default"} or (len(args) > 1 and "default" in kwargs):
+            tr.graph_break("exception", "max() or min() is called with other arguments")
+        if not args:
+            return fold(tr, max if op == ">" else min, [], {})
+        if len(args) > 1 and not kwargs:
+            deferred = defer_call(tr, max if op == ">" else min, args)
+            if deferred is not None:
+                return deferred
+        key = kwargs.get("key")
+        if key is not None:
+            plain = key.realize(tr)
+            key = None if isinstance(plain, ConstantValue) and plain.value is None else plain
+        items = list(args) if len(args) > 1 else drain(tr, tr.iterate(args[0]))
+        if not items:
+            if "default" in kwargs:
+                return kwargs["default"]
+            return fold(tr, max if op == ">" else min, [ConstantValue(())], {})
+        best = items[0]
+        best_key = tr.call(key, [best], {}) if key is not None else best
+        for item in items[1:]:
+            item_key = tr.call(key, [item], {}) if key is not None else item
+            if tr.truth(operators.compare(tr, op, item_key, best_key)):
+                best, best_key = item, item_key
+        return best
+
+    return apply
+
+
+RULES[id(max)] = _extreme(">")
+RULES[id(min)] = _extreme("<")

@@ -9,7 +9,7 @@ import re
 import sys
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 
@@ -48,6 +48,7 @@ from framehook.trace.classes import ClassLookup, construct
 from framehook.trace.frame import Frame, PreviousException, RaisedAt, StopHere, TracebackValue
 from framehook.trace.graph import GraphBuilder
 from framehook.trace.handlers import HANDLERS
+from framehook.trace.number_inputs import NumberForm
 from framehook.trace.wrap import make_cell, wrap
 from framehook.values.base import (
     NULL,
@@ -76,6 +77,7 @@ from framehook.values.functions import (
 )
 from framehook.values.iterators import ConstantIterator
 from framehook.values.mappings import DictValue
+from framehook.values.numbers import DeferredNumber, leaves
 from framehook.values.objects import ObjectValue
 from framehook.values.sequences import ListValue, SliceValue, TupleValue, drain
 from framehook.values.sets import SetValue
@@ -87,6 +89,20 @@ rules.rule(copy.deepcopy)(copying.deepcopy)
 for _target, _rule in library_rules.TABLE.items():
     rules.rule(_target)(_rule)
 
+
+class NumberPolicy(NamedTuple):
+    """Which numbers of a frame differ from call to call, by the names of their sources, and what graphs take of them.
+
+    Attributes:
+        changing: names of sources.
+        form: what the backend gets for them.
+    """
+
+    changing: frozenset[str] = frozenset()
+    form: NumberForm = NumberForm.NUMBER
+
+
+NO_NUMBERS = NumberPolicy()
 #: Instructions between two looks at the budget.
 _STEPS_BETWEEN_CHECKS = 1_000
 #: Depth of inlined calls after which a call is left native.
@@ -113,12 +129,15 @@ class SymbolicTracer:
         state_snapshot: Any,
         entry_state: torch_compat.TorchState,
         budget: Budget,
+        numbers: NumberPolicy,
     ) -> None:
         self.record = record
+        self.numbers = numbers
+        self.risky: list[DeferredNumber] = []
         self.budget = budget
         self.options = options
         self.guards = GuardSet()
-        self.builder = GraphBuilder()
+        self.builder = GraphBuilder(numbers.form)
         self.known: dict[int, tuple[Any, Value]] = {}
         self.keep_alive: list[Any] = []
         self.callees: dict[int, calls.Callee] = {}
@@ -641,6 +660,21 @@ class SymbolicTracer:
             if issubclass(observed.value.python_type(), (IndexError, StopIteration)):
                 return None
             raise
+
+    def is_changing(self, value: Value) -> bool:
+        """See the protocol."""
+        if not isinstance(value, LazyValue):
+            return False
+        changing = self.numbers.changing
+        return any(
+            isinstance(leaf, ChangingNumber) or (bool(changing) and leaf.source.name() in changing)
+            for leaf in leaves(value)
+        )
+
+    def note_risky(self, value: Value) -> None:
+        """See the protocol."""
+        assert isinstance(value, DeferredNumber)
+        self.risky.append(value)
 
     def is_held(self, value: Value) -> bool:
         """See the protocol."""

@@ -141,6 +141,12 @@ class Tracer(Protocol):
     def generator_method(self, generator: Any, name: str, args: Sequence[Value]) -> Value:
         """`send`, `throw` or `close` of a generator."""
 
+    def is_changing(self, value: Value) -> bool:
+        """Whether it is a number that nobody has looked at and that is known to differ between calls."""
+
+    def note_risky(self, value: Value) -> None:
+        """Note a number that generated code computes first of all, as doing so may raise."""
+
     def is_held(self, value: Value) -> bool:
         """Whether a variable of a frame of the trace holds the object for sure."""
 
@@ -321,7 +327,7 @@ class LazyValue(Value):
 
 
 class ChangingNumber(LazyValue):
-    """A number out of native code that differs from call to call: whatever computes with it stays native."""
+    """A number out of native code that differs from call to call: whoever looks at it stays native."""
 
     __slots__ = ()
 

@@ -345,7 +345,7 @@ def loop_continue_try(x):
     return x, log
 
 
-@program(8)
+@program(6)
 def nested_loop_labels(x):
     for i in range(2):
         for j in range(3):
@@ -373,7 +373,7 @@ def loop_with(x):
     return x, log
 
 
-@program(11)
+@program(9)
 def big_loop(x):
     for i in range(60):
         x = x + 1

@@ -368,7 +368,7 @@ def numpy_roundtrip(x):
     return torch.from_numpy(a) + x, a.shape, float(a.sum())
 
 
-@program(1)
+@program(2)
 def numpy_mid(x):
     return x + float(np.sqrt(4.0)) + torch.tensor(np.array([1.0, 2.0, 3.0]), dtype=torch.float32)
 

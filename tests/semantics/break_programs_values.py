@@ -63,7 +63,7 @@ def convergence(x):
     return x, n
 
 
-@program(6)
+@program(3)
 def early_stop(x):
     best = None
     for i in range(10):
@@ -130,7 +130,7 @@ def cmp_swap(x):
     return a, b, min(a, b), max(a, b, 3), sorted([a, b, 1.5]), round(a, 1), abs(-b), divmod(a, 2)
 
 
-@program(1)
+@program(2)
 def float_ops(x):
     v = x.sum().item()
     return (

@@ -126,7 +126,7 @@ def order_of_output_is_kept(x: Tensor, y: Tensor) -> Any:
     return z
 
 
-@program(peer=2, reason="Random.random() is C code that is not known to be an operation")
+@program(graphs=2, peer=2, reason="Random.random() is C code that is not known to be an operation")
 def numbers_by_chance(x: Tensor, y: Tensor) -> Any:
     z = x + 1
     number = random.random()
@@ -149,7 +149,9 @@ def shuffling_by_chance(x: Tensor, y: Tensor) -> Any:
     return z * values[0], random.choice(values), random.sample(values, 2)
 
 
-@program(peer=2, reason="an object of class cython_function_or_method is called: its __call__ is C code")
+@program(
+    graphs=2, peer=2, reason="an object of class cython_function_or_method is called: its __call__ is C code"
+)
 def numbers_by_chance_of_numpy(x: Tensor, y: Tensor) -> Any:
     z = x + 1
     number = np.random.rand()
@@ -221,7 +223,7 @@ def a_tensor_into_an_array(x: Tensor, y: Tensor) -> Any:
     return array.shape, torch.from_numpy(array) * 2
 
 
-@program(graphs=0, peer=2, reason="an object of class ufunc is called: its __call__ is C code")
+@program(graphs=1, peer=2, reason="an object of class ufunc is called: its __call__ is C code")
 def numbers_of_numpy(x: Tensor, y: Tensor) -> Any:
     return x * float(np.sqrt(4.0)), np.pi, int(np.prod([2, 3])), np.float32(1.5) + 1
 
@@ -276,7 +278,7 @@ def reading_a_file(x: Tensor, y: Tensor) -> Any:
     return z * 2, line[:3]
 
 
-@program(peer=2, reason="tensor.item() needs the values of the tensor")
+@program(graphs=2, peer=2, reason="tensor.item() needs the values of the tensor")
 def numbers_out_of_tensors(x: Tensor, y: Tensor) -> Any:
     z = x + 1
     number = z.sum().item()

@@ -494,7 +494,7 @@ def fractions_of_numbers(x: Tensor, y: Tensor) -> Any:
     return float(half + fractions.Fraction(1, 3)), half.numerator, half == 0.5, x * float(half)
 
 
-@program(graphs=0, peer=0, reason="class Decimal is instantiated by C code")
+@program(graphs=1, peer=0, reason="class Decimal is instantiated by C code")
 def decimals(x: Tensor, y: Tensor) -> Any:
     price = decimal.Decimal("1.10") + decimal.Decimal("2.20")
     return str(price), float(price), price == decimal.Decimal("3.30"), x * float(price)

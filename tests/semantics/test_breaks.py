@@ -593,7 +593,8 @@ def test_program(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert torch.is_grad_enabled()
     assert not torch.is_autocast_enabled("cpu")
     if name != "class_body_and_imports":  # whose class is another one in each call
-        assert graphs[0] == graphs[2], f"graphs after each call: {graphs}"
+        # What differs between rounds of a loop may become an input of a graph in the second call.
+        assert graphs[1] == graphs[2], f"graphs after each call: {graphs}"
     if program.graphs is not None:
         assert graphs[0] == program.graphs
 
