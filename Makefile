@@ -49,8 +49,10 @@ rebuild:
 	@rm -f $(STAMPS)/build
 	@$(MAKE) --no-print-directory build
 
+# Processes that share the tests; 0 runs them in this one.
+WORKERS ?= 2
 test: $(STAMPS)/build
-	$(PY) -m pytest $(TESTS)
+	$(PY) -m pytest -n $(WORKERS) $(TESTS)
 
 TORCH ?= 2.14.1
 test-torch:
