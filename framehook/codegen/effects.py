@@ -181,13 +181,7 @@ def _function(e: Emitter, value: FunctionValue) -> None:
 
 
 def _class(e: Emitter, stores: ClassStores) -> None:
-    owner = functools.partial(e.emit_source, stores.source)
-    for name, item in stores.values.items():
-        if item is None:
-            e.call(type.__delattr__, owner, e.const(name))
-        else:
-            e.call(type.__setattr__, owner, e.const(name), functools.partial(e.emit, item))
-        e.builder.pop_top()
+    e.store_in_class(functools.partial(e.emit_source, stores.source), stores.values)
 
 
 def _globals(e: Emitter, view: GlobalsView) -> None:

@@ -15,7 +15,7 @@ import re
 import threading
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from framehook import _C
@@ -116,6 +116,15 @@ class Emitter:
     def call_values(self, fn: Any, *values: Value) -> None:
         """Emit a call of a constant function with values."""
         self.call(fn, *(functools.partial(self.emit, value) for value in values))
+
+    def store_in_class(self, load_owner: Callable[[], None], items: Mapping[str, Value | None]) -> None:
+        """Set attributes of a class, and delete those without a value, past what its metaclass makes of it."""
+        for name, item in items.items():
+            if item is None:
+                self.call(type.__delattr__, load_owner, self.const(name))
+            else:
+                self.call(type.__setattr__, load_owner, self.const(name), functools.partial(self.emit, item))
+            self.builder.pop_top()
 
     def const(self, obj: Any) -> Callable[[], None]:
         """An argument that is a constant."""
@@ -465,12 +474,7 @@ def _frame_class(e: Emitter, value: FrameClassValue) -> None:
     for decorator, args in value.decorators:
         e.call(decorator, owner, *(functools.partial(e.emit, arg) for arg in args))
         e.builder.pop_top()
-    for name, item in value.later.items():
-        if item is None:
-            e.call(type.__delattr__, owner, e.const(name))
-        else:
-            e.call(type.__setattr__, owner, e.const(name), functools.partial(e.emit, item))
-        e.builder.pop_top()
+    e.store_in_class(owner, value.later)
 
 
 def _descriptor(e: Emitter, value: DescriptorValue) -> None:
