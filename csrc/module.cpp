@@ -31,6 +31,17 @@ static pybind11::object existing_instance_dict(const pybind11::object& object) {
     return pybind11::reinterpret_borrow<pybind11::object>(dict);
 }
 
+// The instance dict of an object that is no class, whatever its class shows as `__dict__`.
+static pybind11::object instance_dict(const pybind11::object& object) {
+    if (PyType_Check(object.ptr())) return pybind11::none();
+    PyObject* dict = framehook::instance_dict(object.ptr());
+    if (dict == nullptr) {
+        if (PyErr_Occurred()) throw pybind11::error_already_set();
+        return pybind11::none();
+    }
+    return pybind11::reinterpret_borrow<pybind11::object>(dict);
+}
+
 PYBIND11_MODULE(_C, module) {
     module.doc() = "The C++ core of framehook: hook, cache, guard programs, runner.";
     PyObject* raw = module.ptr();
@@ -43,6 +54,10 @@ PYBIND11_MODULE(_C, module) {
                "dict_version(dict) -> int | None\n\nNone where changes may not move the version.");
     module.def("existing_instance_dict", &existing_instance_dict,
                "existing_instance_dict(object) -> dict | None\n\nThe instance dict if there is one already.");
+    module.def(
+        "instance_dict", &instance_dict,
+        "instance_dict(object) -> dict | None\n\nThe instance dict, which no code of the object's class is "
+        "asked for.");
     module.def(
         "build_info", &build_info,
         "build_info() -> dict\n\nVersions of Python and torch (None: without) that this was built against.");

@@ -18,7 +18,18 @@ from typing import Any
 
 import torch
 
-from framehook import _C, backends, changing, codegen, events, policy, stances, torch_compat, trace
+from framehook import (
+    _C,
+    backends,
+    changing,
+    codegen,
+    events,
+    policy,
+    stances,
+    torch_compat,
+    torch_state,
+    trace,
+)
 from framehook.backends import results
 from framehook.backends.foreign import ForeignCompiler
 from framehook.backends.phases import inductor_seconds
@@ -305,7 +316,7 @@ def _changed_places(capture: trace.Capture) -> list[int]:
 def _leaving_state(run: Callable[..., Any], is_nesting: bool) -> Callable[..., Any]:
     """A graph that changes grad mode or autocast puts them back at its end; see to it when it raises half-way."""
     # The guards see to it that every call begins with the state of now; only autocast's depth is its own.
-    state = torch_compat.save_state()
+    state = torch_state.save_state()
 
     def graph(*inputs: Any) -> Any:
         nesting = state.autocast_nesting
@@ -315,7 +326,7 @@ def _leaving_state(run: Callable[..., Any], is_nesting: bool) -> Callable[..., A
         try:
             return run(*inputs)
         except BaseException:
-            torch_compat.restore_state(state._replace(autocast_nesting=nesting))
+            torch_state.restore_state(state._replace(autocast_nesting=nesting))
             if is_nesting and not nesting:
                 torch.clear_autocast_cache()
             raise

@@ -17,16 +17,20 @@ import logging
 import random
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 import torch._guards
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _disable_current_modes
+
+from framehook.torch_state import TorchState, restore_state, save_state
 
 if TYPE_CHECKING:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -40,6 +44,13 @@ CHECKED_VERSIONS = ("2.13.0", "2.14.1")
 # -- fake tensors ------------------------------------------------------------------------------------------
 
 
+class _NoStack:
+    """In the place of the module `traceback`: a mode reads the caller's stack, with all source files, as it is made."""
+
+    extract_stack = staticmethod(traceback.StackSummary)
+    format_list = staticmethod(traceback.format_list)
+
+
 def make_fake_mode() -> FakeTensorMode:
     """Return a mode for static shapes, without a `ShapeEnv`.
 
@@ -48,7 +59,13 @@ def make_fake_mode() -> FakeTensorMode:
     static tracing wants.  Checked: 2.13.0, 2.14.1.
     """
     # static_shapes stays True when `ensure_shape_env` adds an environment later.
-    return FakeTensorMode(static_shapes=True)
+    module: Any = fake_tensor
+    known = module.traceback
+    try:
+        module.traceback = _NoStack
+        return FakeTensorMode(static_shapes=True)
+    finally:
+        module.traceback = known
 
 
 def ensure_shape_env(mode: FakeTensorMode) -> ShapeEnv:
@@ -178,117 +195,6 @@ def _install_log_filter() -> None:
     thread.  A filter survives torch's own handler set-up.  Checked: 2.13.0, 2.14.1.
     """
     logging.getLogger("torch._subclasses.fake_tensor").addFilter(_QuietWhileTracing())
-
-
-class AutocastState(NamedTuple):
-    """Autocast of one device type."""
-
-    device: str
-    is_enabled: bool
-    dtype: torch.dtype
-
-
-class TorchState(NamedTuple):
-    """Thread and process state of torch that a traced frame may change; inference mode is a C++ guard object
-    that can only be left by whoever entered it, so it is recorded but not restored."""
-
-    grad_enabled: bool
-    inference_mode: bool
-    autocast: tuple[AutocastState, ...]
-    autocast_cache: bool
-    autocast_nesting: int
-    default_dtype: torch.dtype
-    deterministic: int
-    matmul_precision: str
-
-
-@functools.cache
-def autocast_devices() -> tuple[str, ...]:
-    """The device types whose autocast state can differ in this build."""
-    devices = ["cpu"]
-    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-    if accelerator is not None and accelerator.type != "cpu":
-        devices.append(accelerator.type)
-    return tuple(devices)
-
-
-def save_state() -> TorchState:
-    """Read the state that `restore_state` puts back.
-
-    `torch.autocast_increment_nesting` has no reader of its own: it returns the new level.  Checked: 2.13.0, 2.14.1.
-    """
-    nesting = torch.autocast_increment_nesting() - 1
-    torch.autocast_decrement_nesting()
-    return TorchState(
-        torch.is_grad_enabled(),
-        torch.is_inference_mode_enabled(),
-        tuple(
-            AutocastState(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
-            for device in autocast_devices()
-        ),
-        torch.is_autocast_cache_enabled(),
-        nesting,
-        torch.get_default_dtype(),
-        torch.get_deterministic_debug_mode(),
-        torch.get_float32_matmul_precision(),
-    )
-
-
-def restore_state(state: TorchState) -> None:
-    """Put back what `save_state` read, except inference mode; writes only what differs."""
-    now = save_state()
-    for old, new in zip(state.autocast, now.autocast, strict=True):
-        if old != new:
-            torch.set_autocast_enabled(old.device, old.is_enabled)
-            torch.set_autocast_dtype(old.device, old.dtype)
-    if now.autocast_cache != state.autocast_cache:
-        torch.set_autocast_cache_enabled(state.autocast_cache)
-    for _ in range(now.autocast_nesting - state.autocast_nesting):
-        torch.autocast_decrement_nesting()
-    for _ in range(state.autocast_nesting - now.autocast_nesting):
-        torch.autocast_increment_nesting()
-    if now.default_dtype != state.default_dtype:
-        torch.set_default_dtype(state.default_dtype)
-    if now.deterministic != state.deterministic:
-        torch.set_deterministic_debug_mode(state.deterministic)
-    if now.matmul_precision != state.matmul_precision:
-        torch.set_float32_matmul_precision(state.matmul_precision)
-    # Last: `torch.inference_mode` changes grad mode behind a guard object, set_grad_enabled does not.
-    if torch.is_grad_enabled() != state.grad_enabled:
-        torch._C._set_grad_enabled(state.grad_enabled)
-
-
-StateCalls = list[tuple[Callable[..., Any], tuple[Any, ...]]]
-
-
-def autocast_difference(
-    entry: TorchState, nesting: int, is_cache_enabled: bool
-) -> tuple[StateCalls, StateCalls]:
-    """Return the calls that lead from the present autocast state back to `entry`, and those that lead here.
-
-    `nesting` is how much deeper autocast regions are nested now; `is_cache_enabled` is what the traced program
-    set (tracing itself keeps the cache off).  Setters: `torch.set_autocast_enabled`, `set_autocast_dtype`,
-    `set_autocast_cache_enabled`, `autocast_increment_nesting`.  Checked: 2.13.0, 2.14.1.
-    """
-    back: StateCalls = []
-    here: StateCalls = []
-    for state in entry.autocast:
-        is_enabled = torch.is_autocast_enabled(state.device)
-        dtype = torch.get_autocast_dtype(state.device)
-        if is_enabled != state.is_enabled:
-            back.append((torch.set_autocast_enabled, (state.device, state.is_enabled)))
-            here.append((torch.set_autocast_enabled, (state.device, is_enabled)))
-        if dtype != state.dtype:
-            back.append((torch.set_autocast_dtype, (state.device, state.dtype)))
-            here.append((torch.set_autocast_dtype, (state.device, dtype)))
-    if is_cache_enabled != entry.autocast_cache:
-        back.append((torch.set_autocast_cache_enabled, (entry.autocast_cache,)))
-        here.append((torch.set_autocast_cache_enabled, (is_cache_enabled,)))
-    deeper, shallower = torch.autocast_increment_nesting, torch.autocast_decrement_nesting
-    for _ in range(abs(nesting)):
-        back.append((shallower if nesting > 0 else deeper, ()))
-        here.append((deeper if nesting > 0 else shallower, ()))
-    return back, here
 
 
 def set_grad_enabled(is_enabled: bool) -> None:

@@ -127,11 +127,7 @@ def _type_name(cls: Any) -> str:
 
 
 def _instance_dict(obj: object) -> dict[str, Any]:
-    try:
-        found = object.__getattribute__(obj, "__dict__")
-    except AttributeError:
-        return {}
-    return found if isinstance(found, dict) else {}
+    return _C.instance_dict(obj) or {}
 
 
 def _plain(obj: Any) -> str:

@@ -41,7 +41,14 @@ from framehook.values.functions import (
     NestedFunctionValue,
 )
 from framehook.values.mappings import DictValue
-from framehook.values.objects import MISSING, SLOT_WRAPPERS, InstanceDictValue, ObjectValue, has_instance_dict
+from framehook.values.objects import (
+    MISSING,
+    SLOT_WRAPPERS,
+    InstanceDictValue,
+    ObjectValue,
+    has_instance_dict,
+    shows_instance_dict,
+)
 from framehook.values.real_classes import namespace_of
 from framehook.values.sequences import (
     BuiltinContainer,
@@ -223,7 +230,7 @@ def call_c_method(tr: Any, owner: Value, name: str, args: Sequence[Value], kwarg
             return none
         if name == "__getattribute__" and len(args) == 1:
             attribute = attribute_name(tr, args[0])
-            if attribute == "__dict__" and has_instance_dict(owner.cls):
+            if attribute == "__dict__" and shows_instance_dict(owner.cls):
                 return InstanceDictValue(owner)
             if attribute == "__class__":
                 return tr.class_value(owner.cls, owner)

@@ -16,7 +16,13 @@ from framehook.values.deques import DequeValue
 from framehook.values.functions import BoundMethodValue, FunctionValue, NestedFunctionValue
 from framehook.values.identity import IdentityNumber
 from framehook.values.mappings import DictValue, hash_key
-from framehook.values.objects import MISSING, InstanceDictValue, ObjectValue, has_instance_dict
+from framehook.values.objects import (
+    MISSING,
+    InstanceDictValue,
+    ObjectValue,
+    has_instance_dict,
+    shows_instance_dict,
+)
 from framehook.values.real_classes import namespace_of
 from framehook.values.sequences import BuiltinMethod, ListValue, TupleValue
 from framehook.values.sets import SetValue, make_set
@@ -109,12 +115,16 @@ def _is_named_tuple(tr: Any, value: ObjectValue) -> bool:
     )
 
 
+def _hides_dict(cls: type) -> bool:
+    return has_instance_dict(cls) and not shows_instance_dict(cls)
+
+
 def _check_plain(tr: Any, value: ObjectValue, what: str) -> None:
     """Break where an object is copied in another way than by its `__dict__`."""
     cls = value.cls
     if not is_mutable_class(cls):
         tr.graph_break("call", f"{what} of {value.describe()}")
-    if cls in copyreg.dispatch_table or value.base is not None or _has_slots(cls):
+    if cls in copyreg.dispatch_table or value.base is not None or _has_slots(cls) or _hides_dict(cls):
         tr.graph_break("call", f"{what} of {value.describe()}")
     for name in _HOOKS:
         if tr.class_attr(cls, name) not in (MISSING, getattr(object, name, MISSING)):

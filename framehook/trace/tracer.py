@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import torch
 
-from framehook import torch_compat
+from framehook import torch_compat, torch_state
 from framehook.bytecode.decode import decode
 from framehook.bytecode.opcodes import SEND_KEEPS_RECEIVER
 from framehook.bytecode.resume import (
@@ -127,7 +127,7 @@ class SymbolicTracer:
         record: Any,
         options: Any,
         state_snapshot: Any,
-        entry_state: torch_compat.TorchState,
+        entry_state: torch_state.TorchState,
         budget: Budget,
         numbers: NumberPolicy,
     ) -> None:
@@ -791,7 +791,7 @@ class SymbolicTracer:
         if torch.is_grad_enabled() != entry.grad_enabled:
             changes.append((torch._C._set_grad_enabled, (torch.is_grad_enabled(),)))
             self.builder.state_call(torch._C._set_grad_enabled, entry.grad_enabled)
-        undo, redo = torch_compat.autocast_difference(
+        undo, redo = torch_state.autocast_difference(
             entry, self.autocast_nesting, self.is_autocast_cache_enabled
         )
         for setter, args in undo:

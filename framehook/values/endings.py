@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import types
 import weakref
 from collections import deque
@@ -11,6 +10,7 @@ from typing import Any
 
 import torch
 
+from framehook import _C
 from framehook.values.base import LazyValue, Tracer, Value, defines
 from framehook.values.real_classes import derives
 from framehook.values.sequences import SequenceValue
@@ -94,8 +94,7 @@ def _content(obj: Any) -> Iterable[Any]:
     elif derives(cls, list, tuple, set, frozenset, deque):
         base: Any = next(each for each in (list, tuple, set, frozenset, deque) if derives(cls, each))
         yield from base.__iter__(obj)
-    with contextlib.suppress(AttributeError):
-        yield from object.__getattribute__(obj, "__dict__").values()
+    yield from (_C.instance_dict(obj) or {}).values()
 
 
 __all__ = ["KEPT_ELSEWHERE", "check_let_go", "check_object_let_go", "has_seen_end"]

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from framehook import _C
 from framehook.guards.guard import Check
 from framehook.values.base import ConstantValue, ObservedException, Tracer, Value, to_constant
 from framehook.values.descriptors import part_of
@@ -142,7 +143,7 @@ class ObjectValue(Value):
             tr.graph_break("attribute", f"__getattribute__ of {self.describe()} is no function")
         if name == "__class__" and not hides_class(cls):
             return tr.class_value(cls, self)
-        if name == "__dict__" and has_instance_dict(cls):
+        if name == "__dict__" and shows_instance_dict(cls):
             return InstanceDictValue(self)
         try:
             found = self.find_attr(tr, name)
@@ -455,10 +456,7 @@ class ObjectValue(Value):
 
 def instance_dict(obj: object) -> dict[str, Any] | None:
     """The real instance `__dict__`, without running user code."""
-    try:
-        namespace = object.__getattribute__(obj, "__dict__")
-    except AttributeError:
-        return None
+    namespace = _C.instance_dict(obj)
     return namespace if type(namespace) is dict else None
 
 
@@ -483,6 +481,16 @@ def hides_class(cls: type) -> bool:
 def has_instance_dict(cls: type) -> bool:
     """Whether instances of the class have a `__dict__`."""
     return cls.__dictoffset__ != 0
+
+
+def shows_instance_dict(cls: type) -> bool:
+    """Whether the attribute `__dict__` of instances is their real one: a class may define a property of that name."""
+    if not has_instance_dict(cls):
+        return False
+    raw = next(
+        (found["__dict__"] for base in cls.__mro__ if "__dict__" in (found := namespace_of(base))), None
+    )
+    return isinstance(raw, (types.GetSetDescriptorType, types.MemberDescriptorType))
 
 
 def throw_descriptor_error(tr: Tracer, raw: Any, cls: type, act: Any, *args: Any) -> NoReturn:

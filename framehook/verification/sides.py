@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from framehook import torch_compat
+from framehook import torch_state
 from framehook.errors import CannotCopyError
 from framehook.verification.differences import Difference, Tolerance, compare
 from framehook.verification.places import ABSENT, Variable, variables_of
@@ -179,7 +179,7 @@ def run(side: Side, args: tuple[Any, ...], kwargs: Mapping[str, Any], has_backwa
                 value = side.call(*copied, **named)
             except Exception as raised:
                 error = raised
-        state = torch_compat.save_state()
+        state = torch_state.save_state()
         random_state = _random_state()
         owner = None if side.owner is side.fn and not _has_state(side.fn) else side.owner
         variables = side.values_now()
@@ -362,17 +362,17 @@ class Pair:
 
         Afterwards torch's state is that of before.
         """
-        state = torch_compat.save_state()
+        state = torch_state.save_state()
         random_state = _random_state()
         try:
             expected = run(self.eager, args, kwargs, self._has_backward)
         finally:
-            torch_compat.restore_state(state)
+            torch_state.restore_state(state)
             _set_random_state(random_state)
         try:
             actual = run(self.compiled, args, kwargs, self._has_backward)
         finally:
-            torch_compat.restore_state(state)
+            torch_state.restore_state(state)
         differences = [
             Difference(part, self.calls, *found)
             for part in PARTS

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from framehook import torch_compat
+from framehook import torch_compat, torch_state
 
 BOTH = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 
@@ -328,12 +328,12 @@ def build(nodes):
 @pytest.mark.parametrize("nodes", [grad_mode_nodes, autocast_nodes])
 def test_modes_inside_the_graph_are_honoured(compile_for, backend, nodes):
     x, w = fresh(3, 3), fresh(3, 3, grad=True, seed=1)
-    before = torch_compat.save_state()
+    before = torch_state.save_state()
     expected = build(nodes)(x, w)
     graph = compile_for(backend, build(nodes), (x, w), static=(1,))
     actual = graph.run(x, w)
     assert_same(actual, expected)
-    assert torch_compat.save_state() == before
+    assert torch_state.save_state() == before
     torch.testing.assert_close(
         torch.autograd.grad(actual[1].sum(), w), torch.autograd.grad(expected[1].sum(), w)
     )
@@ -341,10 +341,10 @@ def test_modes_inside_the_graph_are_honoured(compile_for, backend, nodes):
 
 def test_compiling_leaves_random_state_and_modes_alone(compile_for):
     torch.manual_seed(0)
-    random, state = torch.get_rng_state(), torch_compat.save_state()
+    random, state = torch.get_rng_state(), torch_state.save_state()
     compile_for("aot_eager", lambda x: (F.dropout(x, 0.5, True),), (fresh(8),))
     assert torch.equal(torch.get_rng_state(), random)
-    assert torch_compat.save_state() == state
+    assert torch_state.save_state() == state
 
 
 @BOTH

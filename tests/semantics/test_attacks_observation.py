@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import copy
 import functools
 import gc
 import itertools
+import linecache
 import reprlib
 import threading
 import weakref
@@ -250,6 +252,53 @@ def a_name_among_the_builtins_compares_itself():
         del builtins.__dict__[odd]
         builtins.iter = kept
     return asked
+
+
+class ShowsAnotherDict:
+    asked = 0
+
+    @property
+    def __dict__(self):
+        ShowsAnotherDict.asked += 1
+        return {"shown": 1}
+
+
+class DictThatShowsAnother(dict):
+    __dict__ = ShowsAnotherDict.__dict__["__dict__"]  # type: ignore[assignment]
+
+
+@program
+def dict_of_an_object_is_something_else():
+    def use(made):
+        made.a = 3
+        made.b = made.a + 1
+        del made.a
+        return made.b, hasattr(made, "a")
+
+    ShowsAnotherDict.asked = 0
+    first, second = ShowsAnotherDict(), DictThatShowsAnother()
+    seen = use(first), use(second), ShowsAnotherDict.asked
+    return seen, first.__dict__, vars(second), object.__getattribute__(first, "__dict__"), ShowsAnotherDict.asked
+
+
+@program
+def copy_of_an_object_that_shows_another_dict():
+    made = ShowsAnotherDict()
+    made.a = 3
+    try:
+        copied = copy.copy(made)
+    except AttributeError as error:
+        return str(error)
+    return copied.shown, hasattr(copied, "a")
+
+
+@program
+def source_lines_are_not_read():
+    def add(a, b):
+        return a + b
+
+    linecache.clearcache()
+    return add(1, 2), linecache.cache
 
 
 def outcome(fn: Callable[[], Any]) -> Any:

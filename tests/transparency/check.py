@@ -16,7 +16,7 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ class Comparison:
         whole_frames, frames: the same in frames.
         breaks: reasons of graph breaks and of frames that stay eager; each with the functions that were left there.
         internal_errors: failures of framehook itself, one line each.
-        seconds: both runs together, start of the processes included.
+        plain_seconds, captured_seconds: processor time of the tests in each of the two runs.
     """
 
     module: str
@@ -47,12 +47,17 @@ class Comparison:
     frames: int = 0
     breaks: list[tuple[str, list[str]]] = dataclasses.field(default_factory=list)
     internal_errors: list[str] = dataclasses.field(default_factory=list)
-    seconds: float = 0.0
+    plain_seconds: float = 0.0
+    captured_seconds: float = 0.0
 
     @property
     def is_transparent(self) -> bool:
         """Whether nobody could have noticed."""
         return not self.differences and not self.internal_errors
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the breaks."""
+        return {name: value for name, value in dataclasses.asdict(self).items() if name != "breaks"}
 
     @property
     def share(self) -> float:
@@ -62,7 +67,7 @@ class Comparison:
     def __str__(self) -> str:
         lines = [
             f"{self.module}: {self.tests} tests, {len(self.differences)} differ; {self.whole} of {self.attempted} "
-            f"functions whole ({self.share:.0%}), {self.whole_frames} of {self.frames} frames; {len(self.internal_errors)} internal errors; {self.seconds:.0f} s",
+            f"functions whole ({self.share:.0%}), {self.whole_frames} of {self.frames} frames; {len(self.internal_errors)} internal errors; {self.plain_seconds:.1f} s, with framehook {self.captured_seconds:.1f} s",
             *(f"  differs: {each}" for each in self.differences),
             *(f"  internal error: {each}" for each in self.internal_errors),
         ]
@@ -78,22 +83,74 @@ def missing(module: str) -> str:
     return ""
 
 
-def compare(module: str, limit: float = 600.0) -> Comparison:
+class Worker:
+    """A process that runs test modules, each in a fork of it."""
+
+    def __init__(self) -> None:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")])),
+            "PYTHONHASHSEED": "0",
+            "OMP_NUM_THREADS": "1",
+        }
+        self._place = tempfile.TemporaryDirectory()
+        reading, writing = os.pipe()
+        self._answers = os.fdopen(reading, encoding="utf-8")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.transparency.worker", str(writing)],
+            cwd=_ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+            pass_fds=(writing,),
+        )
+        os.close(writing)
+
+    def run(self, module: str, limit: float, *, captured: bool, only: Sequence[str] = ()) -> Any:
+        """What was written about one run of a module (`worker.py`), or in words how it ended."""
+        output, errors = Path(self._place.name, "outcomes.json"), Path(self._place.name, "errors.txt")
+        output.unlink(missing_ok=True)
+        job = {
+            **{"module": module, "output": str(output), "errors": str(errors)},
+            **{"captured": captured, "limit": limit, "only": list(only)},
+        }
+        assert self._process.stdin is not None
+        print(json.dumps(job), file=self._process.stdin, flush=True)
+        ended = self._answers.readline().rstrip("\n")
+        if ended or not output.exists():
+            last = (
+                errors.read_text(encoding="utf-8", errors="replace").splitlines() if errors.exists() else []
+            )
+            return "\n".join([f"{ended or 'nothing'}:", *last[-_LAST_LINES:]])
+        return json.loads(output.read_text(encoding="utf-8"))
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._answers.close()
+        self._place.cleanup()
+
+
+def compare(worker: Worker, module: str, limit: float = 600.0, only: Sequence[str] = ()) -> Comparison:
     """Run a module's tests twice and compare how each of them ended.
 
     Args:
+        worker: runs them.
         module: a name in `test`, as `test_grammar`.
         limit: seconds that each run may take.
+        only: parts of the ids of the tests to run; all without any.
     """
-    started = time.perf_counter()
-    plain = _run(module, limit)
-    captured = _run(module, limit, "--captured")
+    plain = worker.run(module, limit, captured=False, only=only)
+    captured = worker.run(module, limit, captured=True, only=only)
     differences = []
     for words, run in (("without framehook", plain), ("with framehook", captured)):
         if isinstance(run, str):
             differences.append(f"the run {words} ended with {run}")
     if isinstance(plain, str) or isinstance(captured, str):
-        return Comparison(module, differences, seconds=time.perf_counter() - started)
+        return Comparison(module, differences)
     if plain["load_errors"] != captured["load_errors"]:
         differences.append(f"loading: {captured['load_errors']}")
     absent = ("absent", "")
@@ -113,40 +170,11 @@ def compare(module: str, limit: float = 600.0) -> Comparison:
         *_frames(stats),
         [(reason, places) for reason, places in stats["breaks"]],
         stats["internal"],
-        time.perf_counter() - started,
+        plain["seconds"],
+        captured["seconds"],
     )
 
 
 def _frames(stats: dict[str, Any]) -> tuple[int, int]:
     """Frames that were traced whole, and all that were traced."""
     return stats["whole_frames"], stats["whole_frames"] + stats["partial_frames"] + stats["eager_frames"]
-
-
-def _run(module: str, limit: float, *options: str) -> Any:
-    """What the worker wrote, or in words how it ended."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")])),
-        "PYTHONHASHSEED": "0",
-        "OMP_NUM_THREADS": "1",
-    }
-    with tempfile.TemporaryDirectory() as place:
-        output = Path(place) / "outcomes.json"
-        command = [sys.executable, "-m", "tests.transparency.worker", module, str(output), *options]
-        try:
-            done = subprocess.run(
-                [*command, "--limit", str(limit)],
-                cwd=_ROOT,
-                env=environment,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=limit + 30,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return f"no answer in {limit:.0f} s"
-        if done.returncode or not output.exists():
-            last = "\n".join(done.stderr.splitlines()[-_LAST_LINES:])
-            return f"exit status {done.returncode}:\n{last}"
-        return json.loads(output.read_text(encoding="utf-8"))

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from tests.transparency.check import compare, missing
+from tests.transparency.check import Worker, compare, missing
 from tests.transparency.modules import EXCEPTIONS, IN_SUITE, MODULES
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    made = Worker()
+    yield made
+    made.close()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("module", IN_SUITE)
-def test_module(module: str) -> None:
+def test_module(worker: Worker, module: str) -> None:
     reason = missing(module)
     if reason:
         pytest.skip(reason)
-    result = compare(module)
+    result = compare(worker, module)
     assert result.is_transparent, str(result)
     assert result.attempted and result.tests
 

@@ -1,18 +1,22 @@
-"""Runs one of CPython's test modules in this process and writes how each of its tests ended.
+"""Runs CPython's test modules, each in a process of its own, and writes how each of its tests ended.
 
-`python -m tests.transparency.worker MODULE OUTPUT [--captured]`: the tests of `test.MODULE` run as `python -m test`
-runs them, with capture on for every frame when asked to.  OUTPUT is a JSON file with the outcome and the text of
-each test, and what `stats()` counted.
+`python -m tests.transparency.worker FD` reads jobs from standard input, one JSON object a line: `module`, `output`,
+`errors`, `captured`, `limit` (seconds), `only` (parts of ids of tests; all without any).  For each it forks, as importing
+torch takes longer than most modules: the tests of `test.MODULE` run in the child as `python -m test` runs them, with
+capture on for every frame if asked to.  `output` becomes a JSON file with the outcome and the text of each test, and what
+`stats()` counted, `errors` a text file with what was written to standard error.  How the child ended is written to the
+file descriptor FD, a line for each job.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import faulthandler
 import gc
 import json
 import logging
+import os
+import signal
 import sys
 import tempfile
 import time
@@ -22,19 +26,21 @@ from typing import Any
 
 from tests.transparency.modules import is_left_out
 
+#: Seconds that a process gets to write its stacks before it is killed.
+_GRACE = 20.0
+
 
 class Outcomes(unittest.TestResult):
     """How each test ended: the worst that happened to it or to one of its subtests."""
 
-    def __init__(self, is_loud: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.ended: dict[str, tuple[str, str]] = {}
-        self.is_loud = is_loud
 
     def startTest(self, test: unittest.TestCase) -> None:
         super().startTest(test)
-        if self.is_loud:
-            print(test.id(), file=sys.stderr, flush=True)
+        # The last line tells in which test a process has crashed.
+        os.write(2, f"{test.id()}\n".encode())
 
     def _end(self, test: Any, outcome: str, text: str = "") -> None:
         if self.ended.get(test.id(), ("pass",))[0] in ("pass", "skip"):
@@ -105,40 +111,24 @@ def captured() -> Iterator[dict[str, Any]]:
     counted.update(capture.stats().to_dict(), internal=internal, breaks=breaks)
 
 
-def main() -> None:
-    """See the text of the module."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("module")
-    parser.add_argument("output")
-    parser.add_argument("--captured", action="store_true")
-    parser.add_argument("--only", action="append", default=[], help="part of a test's id; for looking at one")
-    parser.add_argument("--loud", action="store_true")
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds until the stacks are written")
-    options = parser.parse_args()
-    faulthandler.enable()
-    faulthandler.dump_traceback_later(options.limit, exit=True)
-    from test import support
-
-    support.use_resources = []  # nothing big, slow or on the network
-    import framehook  # noqa: F401  # and torch, which replaces functions of the standard library
-
+def run(job: dict[str, Any]) -> None:
+    """Do one job in this process."""
+    faulthandler.dump_traceback_later(job["limit"], exit=True)
+    loader = unittest.TestLoader()
     with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
-        loader = unittest.TestLoader()
-        module = __import__(f"test.{options.module}", fromlist=["*"])
-        suite = loader.loadTestsFromModule(module)
+        module = __import__(f"test.{job['module']}", fromlist=["*"])
         suite = unittest.TestSuite(
             test
-            for test in _tests(suite)
+            for test in _tests(loader.loadTestsFromModule(module))
             if not is_left_out(test.id())
-            and (not options.only or any(part in test.id() for part in options.only))
+            and (not job["only"] or any(part in test.id() for part in job["only"]))
         )
-        outcomes = Outcomes(options.loud)
+        outcomes = Outcomes()
         gc.collect()
-        context = captured() if options.captured else contextlib.nullcontext({})
-        started = time.perf_counter()
-        with context as counted:
+        with captured() if job["captured"] else contextlib.nullcontext({}) as counted:
+            started = time.process_time()
             suite.run(outcomes)
-        seconds = time.perf_counter() - started
+            seconds = time.process_time() - started
     faulthandler.cancel_dump_traceback_later()
     written = {
         "seconds": seconds,
@@ -146,7 +136,7 @@ def main() -> None:
         "outcomes": outcomes.ended,
         "stats": counted,
     }
-    with open(options.output, "w", encoding="utf-8") as file:
+    with open(job["output"], "w", encoding="utf-8") as file:
         json.dump(written, file)
 
 
@@ -156,6 +146,50 @@ def _tests(suite: Any) -> Iterator[Any]:
             yield from _tests(each)
         else:
             yield each
+
+
+def _end_of(child: int, limit: float) -> str:
+    """Wait for a process; how it ended, in words, or nothing if all went well."""
+    deadline = time.monotonic() + limit + _GRACE
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            code = os.waitstatus_to_exitcode(status)
+            return f"exit status {code}" if code else ""
+        time.sleep(0.02)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return f"no answer in {limit:.0f} s"
+
+
+def main() -> None:
+    """See the text of the module."""
+    answers = int(sys.argv[1])
+    faulthandler.enable()
+    from test import support
+
+    support.use_resources = []  # nothing big, slow or on the network
+    import framehook  # noqa: F401  # and torch, which replaces functions of the standard library
+    from framehook import torch_compat
+
+    torch_compat.make_fake_mode()  # and what torch imports with the first one
+    for line in sys.stdin:
+        job = json.loads(line)
+        child = os.fork()
+        if child:
+            os.write(answers, f"{_end_of(child, job['limit'])}\n".encode())
+            continue
+        os.close(answers)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        errors = os.open(job["errors"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for descriptor, number in ((nothing, 0), (errors, 1), (errors, 2)):
+            os.dup2(descriptor, number)
+        try:
+            run(job)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+        os._exit(0)
 
 
 if __name__ == "__main__":
