@@ -34,12 +34,13 @@ static pybind11::object existing_instance_dict(const pybind11::object& object) {
 // The instance dict of an object that is no class, whatever its class shows as `__dict__`.
 static pybind11::object instance_dict(const pybind11::object& object) {
     if (PyType_Check(object.ptr())) return pybind11::none();
-    PyObject* dict = framehook::instance_dict(object.ptr());
+    PyObject* dict = PyObject_GenericGetDict(object.ptr(), nullptr);  // makes one where there is none yet
     if (dict == nullptr) {
-        if (PyErr_Occurred()) throw pybind11::error_already_set();
+        if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw pybind11::error_already_set();
+        PyErr_Clear();
         return pybind11::none();
     }
-    return pybind11::reinterpret_borrow<pybind11::object>(dict);
+    return pybind11::reinterpret_steal<pybind11::object>(dict);
 }
 
 PYBIND11_MODULE(_C, module) {

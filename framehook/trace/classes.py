@@ -222,6 +222,11 @@ def construct(tr: Any, value: ClassValue, args: Sequence[Value], kwargs: dict[st
         call = tr.class_attr(meta, "__call__")
         if isinstance(call, types.FunctionType):
             return tr.call(tr.class_value_attr(meta, "__call__"), [value, *args], kwargs)
+        if not hasattr(type(call), "__get__"):
+            # A class, say (`typing.TypedDict` has `dict`): it is not told which class is called.
+            return tr.call(tr.class_value_attr(meta, "__call__"), args, kwargs)
+        if not isinstance(call, types.WrapperDescriptorType):
+            tr.graph_break("call", f"the metaclass of {value.describe()} has a __call__ that is no function")
     if getattr(cls, "__abstractmethods__", None):
         if tr.class_attr(cls, "__new__") is object.__new__ and tr.class_attr(cls, "__abstractmethods__"):
             try:

@@ -6,6 +6,7 @@ import collections
 import enum
 import operator
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -629,6 +630,10 @@ def is_same(tr: Tracer, left: Value, right: Value) -> bool:
         _check_distinct(tr, left, right)
     if isinstance(left, ConstantValue) or isinstance(right, ConstantValue):
         return False
+    if left.python_type() is right.python_type() is weakref.ref and (
+        left.source is None or right.source is None
+    ):
+        tr.graph_break("call", "an object has one weak reference without a callback: is this one it?")
     if isinstance(left, FunctionValue) and isinstance(right, FunctionValue):
         tr.guard(left.source, Check.IDENTITY, left.fn)
         tr.guard(right.source, Check.IDENTITY, right.fn)

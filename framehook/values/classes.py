@@ -97,6 +97,10 @@ class ClassValue(CallableValue):
 
     def get_attr(self, tr: Tracer, name: str) -> Value:
         cls = self.fn
+        if type(cls) is not type and isinstance(
+            tr.class_attr(type(cls), "__getattribute__"), types.FunctionType
+        ):
+            tr.graph_break("attribute", f"attribute '{name}' comes from the metaclass of {self.describe()}")
         if name in ("__name__", "__qualname__", "__module__"):
             return self._own_text(tr, name)
         if name in ("__mro__", "__bases__") and not cls.__flags__ & (1 << 8):  # Py_TPFLAGS_IMMUTABLETYPE

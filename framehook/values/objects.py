@@ -222,7 +222,7 @@ class ObjectValue(Value):
                 throw_descriptor_error(tr, raw, self.cls, act, *([] if value is None else [None]))
             tr.call(fn, [self] if value is None else [self, value], {})
             return
-        if isinstance(raw, types.MemberDescriptorType):
+        if isinstance(raw, types.MemberDescriptorType) and "__slots__" in namespace_of(raw.__objclass__):
             if value is None:
                 try:
                     _slot_value(tr, raw, self, name)

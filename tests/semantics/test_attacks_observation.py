@@ -9,7 +9,10 @@ import gc
 import itertools
 import linecache
 import reprlib
+import sys
 import threading
+import types
+import typing
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -278,7 +281,13 @@ def dict_of_an_object_is_something_else():
     ShowsAnotherDict.asked = 0
     first, second = ShowsAnotherDict(), DictThatShowsAnother()
     seen = use(first), use(second), ShowsAnotherDict.asked
-    return seen, first.__dict__, vars(second), object.__getattribute__(first, "__dict__"), ShowsAnotherDict.asked
+    return (
+        seen,
+        first.__dict__,
+        vars(second),
+        object.__getattribute__(first, "__dict__"),
+        ShowsAnotherDict.asked,
+    )
 
 
 @program
@@ -299,6 +308,116 @@ def source_lines_are_not_read():
 
     linecache.clearcache()
     return add(1, 2), linecache.cache
+
+
+class Equal:
+    def __eq__(self, other):
+        return isinstance(other, Equal)
+
+    def __hash__(self):
+        return 7
+
+
+KNOWN = Equal()
+REFERENCE = weakref.ref(KNOWN)
+
+
+@program
+def which_weak_reference_it_is():
+    mine, other = Equal(), Equal()
+    first, second = weakref.ref(mine), weakref.ref(other)
+    return (
+        first is weakref.ref(mine),
+        first is second,
+        first == second,
+        weakref.ref(KNOWN) is REFERENCE,
+        REFERENCE is weakref.ref(KNOWN, None),
+        weakref.ref(KNOWN, print) is REFERENCE,
+        hash(weakref.ref(KNOWN)),
+    )
+
+
+def attempts(owner, name):
+    found = []
+    for act in (lambda: setattr(owner, name, 1), lambda: delattr(owner, name)):
+        try:
+            act()
+            found.append("done")
+        except (AttributeError, TypeError) as error:
+            found.append(str(error))
+    return found
+
+
+@program
+def members_of_c_types_are_not_written():
+    partial = functools.partial(len)
+    return (
+        *(attempts(partial, "func"), attempts(slice(1), "start"), attempts(REFERENCE, "__callback__")),
+        *(attempts(property(), "fget"), attempts(1j, "real"), attempts([].append, "__self__")),
+        *(attempts(KNOWN.__hash__, "__func__"), attempts(types.SimpleNamespace(), "__dict__")),
+        partial.func is len,
+    )
+
+
+@program
+def member_of_a_c_type_is_written_under_try():
+    reference = weakref.ref(KNOWN, print)
+    try:
+        reference.__callback__ = len
+    except AttributeError as error:
+        return type(error).__name__
+    return "written"
+
+
+class Answering(type):
+    def __getattribute__(cls, name):
+        return name if name.startswith("z") else super().__getattribute__(name)
+
+
+class Answered(metaclass=Answering):
+    zz = 1
+    y = 2
+
+
+@program
+def metaclass_answers_for_attributes():
+    sys.modules["answered_as_a_module"] = Answered  # type: ignore[assignment]
+    try:
+        from answered_as_a_module import y, zz  # type: ignore[import-not-found]
+    finally:
+        del sys.modules["answered_as_a_module"]
+    return Answered.zz, Answered.zq, Answered.y, getattr(Answered, "za", 3), hasattr(Answered, "b"), y, zz
+
+
+def meta_with(call):
+    return type("Meta", (type,), {"__call__": call})("Called", (), {})
+
+
+CALLED = [
+    meta_with(call)
+    for call in (
+        dict,
+        staticmethod(lambda *args: args),
+        classmethod(lambda *args: args[1:]),
+        functools.partial(max),
+    )
+]
+
+
+@program
+def metaclass_says_what_a_call_is():
+    by_dict, by_static, by_class, by_partial = CALLED
+    return by_dict([("a", 1)]), type(by_dict()), by_static(1, 2), by_class(3), by_partial(4, 5)
+
+
+@program
+def typed_dicts():
+    Film = typing.TypedDict("Film", {"name": str})
+    made = Film(name="a")
+    try:
+        return type(made), Film({"name": "b"}), isinstance(made, Film)
+    except TypeError as error:
+        return type(made), str(error)
 
 
 def outcome(fn: Callable[[], Any]) -> Any:
