@@ -21,6 +21,8 @@ struct ThreadRoom {
     // An evaluation function that we chain to may call us again for the frame that we gave it.
     Frame* chained_frame;
     int chained_level;
+    int64_t
+        miss_time;  // nanoseconds in the miss callback so far: compiling, which is no part of a call's time
     PyObject* failed_graph_exception;  // identity only: set while it propagates out of generated code
     // The C stack: raise below `stack_hard`, stop capturing below `stack_soft`.
     char* stack_high;

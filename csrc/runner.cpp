@@ -247,8 +247,10 @@ static EntryObject* ask_for_entry(const FrameContext& frame, CodeRecord* record,
         CaptureOff off;
         ExtraRecursion extra;
         room.in_miss_callback = true;
+        int64_t start = clock_now();
         answer = PyObject_CallFunctionObjArgs(callback, frame.handle, frame_record, nullptr);
         room.in_miss_callback = false;
+        room.miss_time += clock_now() - start;
         Py_DECREF(frame_record);
         Py_DECREF(callback);
     }

@@ -22,7 +22,7 @@ _gc.disable()
 try:
     from framehook import native as _native  # noqa: F401  first: it says so when the extension does not fit
     from framehook import backends, errors, events, testing
-    from framehook.api import capture, compile, explain, reset, stats, time_eager
+    from framehook.api import capture, compile, explain, reset, stats, time_eager, warmup
     from framehook.config import config
     from framehook.directives import (
         allow_in_graph,
@@ -46,7 +46,9 @@ try:
         UnsupportedPythonError,
         VerificationError,
     )
+    from framehook.observe import progress as _progress  # noqa: F401  listens from now on
     from framehook.observe.logs import set_logs
+    from framehook.observe.report import report
     from framehook.stances import stance
     from framehook.verification import verify
 finally:
@@ -80,6 +82,7 @@ __all__ = [
     "is_compiling",
     "mark_dynamic",
     "mark_static",
+    "report",
     "reset",
     "set_logs",
     "stance",
@@ -87,4 +90,5 @@ __all__ = [
     "testing",
     "time_eager",
     "verify",
+    "warmup",
 ]

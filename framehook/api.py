@@ -10,18 +10,20 @@ import inspect
 import math
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import CodeType, FunctionType, MethodType, TracebackType
 from typing import Any, TypeVar, overload
 
 import torch
 
-from framehook import _C, backends, directives, engine, module_view, policy, torch_compat
+from framehook import _C, backends, directives, engine, module_view, policy, stances, torch_compat
 from framehook.config import CompileOptions, config
 from framehook.handle import Handle, live_handles, place_of
 from framehook.observe import counters
 from framehook.observe.counters import Stats
 from framehook.observe.explanation import Explanation, Recorder
+from framehook.observe.history import history
+from framehook.observe.warming import WarmedUp, tracked
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -413,6 +415,43 @@ def time_eager(fn: Any, calls: int = 10) -> Callable[..., float]:
     return measured
 
 
+def warmup(fn: Any, inputs: Iterable[Any], *, progress: bool | None = None) -> WarmedUp:
+    """Compile ahead: call a compiled function once with each of some inputs, under a progress bar.
+
+    The calls are real: what they change is changed.  `warmup_calls` of the function is not waited for, and a stance
+    that lets nothing be compiled does not hold here.
+
+    Args:
+        fn: what `compile` returned.
+        inputs: for each call a tuple of arguments, a dict of keyword arguments, or one argument.
+        progress: whether to show the bar; None: where standard error is a terminal.
+
+    Raises:
+        TypeError: when `fn` was not compiled by framehook.
+        and whatever a call raises.
+    """
+    handle = _handle_of(fn)
+    before = counters.stats_of([handle])
+    seconds: list[float] = []
+    with policy.warmed_up(), stances.block("default"):
+        for each in tracked(list(inputs), handle.name, progress):
+            args, kwargs = (
+                ((), each) if isinstance(each, dict) else (each if isinstance(each, tuple) else (each,), {})
+            )
+            start = time.perf_counter()
+            fn(*args, **kwargs)
+            seconds.append(time.perf_counter() - start)
+    after = counters.stats_of([handle])
+    return WarmedUp(
+        len(seconds),
+        after.compiles - before.compiles,
+        after.hits - before.hits,
+        tuple(seconds),
+        tuple(after.graph_breaks[len(before.graph_breaks) :]),
+        tuple(after.eager_reasons[len(before.eager_reasons) :]),
+    )
+
+
 def _code_of(fn: Any) -> CodeType | None:
     """The code of the frame that a compiled function runs first."""
     view = module_view.view_of(fn)
@@ -440,6 +479,7 @@ def reset(fn: Any = None) -> None:
     for handle in live_handles():
         handle.reset()
     counters.forget()
+    history.clear()
 
 
 def _reset(handle: Handle) -> None:

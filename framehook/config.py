@@ -48,6 +48,8 @@ class Config:
     raise_internal_errors: bool = False
     #: For tests: compile frames of the standard library and of torch's modules too; see `testing.every_frame`.
     every_frame: bool = False
+    #: Show a line in terminals while something is compiled for more than two seconds.
+    progress: bool = True
     #: Topics to log, separated by commas; see `set_logs`.
     logs: str = ""
     #: What to do about frames without an entry in this process, where no block says otherwise; see `stance`.

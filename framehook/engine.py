@@ -148,7 +148,7 @@ def _compile(
     handle: Handle, state: CodeState, record: _C.FrameRecord, stop: trace.Stop | None = None
 ) -> _C.Entry | None:
     clock = _Clock()
-    events.emit(events.CompileStart(handle.serial, *state.place))
+    events.emit(events.CompileStart(handle.serial, *state.place, clock))
     capture = None
     try:
         clock.time("imports", _first_imports)
@@ -197,6 +197,9 @@ def _compile(
     except Exception as error:
         _internal_error(handle, state, clock, error)
         return None
+    except BaseException as interruption:
+        _end(handle, state, clock, "error", f"interrupted by {type(interruption).__name__}", frames=())
+        raise
     else:
         outcome = "whole" if capture.graph_break is None else "partial"
         reason = "" if capture.graph_break is None else capture.graph_break.reason
@@ -206,6 +209,7 @@ def _compile(
             "code": code,
             "original": record.code,
             "inputs": capture.inputs,
+            "visited": capture.visited,
         }
         if capture.eager_graph:
             artifacts["eager_graph"] = capture.eager_graph
@@ -227,6 +231,7 @@ def _capture(
 ) -> tuple[trace.Capture, codegen.Plan | None]:
     """Trace the frame, at most up to `stop`, and plan its code; None when it is not worth it."""
     budget = trace.Budget(handle.options.max_trace_ops, handle.options.max_trace_seconds)
+    clock.budget = budget
     while True:
         capture = clock.time(
             "trace",
@@ -381,13 +386,20 @@ def _garbage_collection_paused() -> Iterator[None]:
 
 
 class _Clock:
-    """Seconds by phase."""
+    """Seconds by phase, and for whoever watches from another thread the phase of now, and the operations so far."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
+        self.phase = ""
+        self.budget: trace.Budget | None = None
+
+    @property
+    def operations(self) -> int:
+        return 0 if self.budget is None else self.budget.reached
 
     def time(self, phase: str, step: Callable[[], Any]) -> Any:
         start = time.perf_counter()
+        self.phase = phase
         try:
             return step()
         finally:

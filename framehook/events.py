@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from framehook.errors import CodeLocation
@@ -40,11 +40,25 @@ class Event:
         return (self.function, self.filename, self.line)
 
 
+class Progress(Protocol):
+    """How far a compile has come; may be asked in any thread."""
+
+    @property
+    def phase(self) -> str: ...
+    @property
+    def operations(self) -> int: ...
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompileStart(Event):
-    """A frame is about to be traced."""
+    """A frame is about to be traced.
+
+    Attributes:
+        progress: how far it has come, while it lasts: `phase`, and `operations` so far.
+    """
 
     kind: ClassVar[str] = "compile_start"
+    progress: Progress | None = dataclasses.field(default=None, repr=False, compare=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,7 +77,8 @@ class CompileEnd(Event):
             break) or "eager". Frames that a trace resumes have been counted where they began.
         is_internal_error: whether framehook itself failed.
         artifacts: for logs, to be looked at and not to be kept: "graph" (a GraphModule), "guards" (a GuardSet), "code"
-            (the generated code object), "original" (the frame's), "inputs" (of the graph, with their sources);
+            (the generated code object), "original" (the frame's), "inputs" (of the graph, with their sources),
+            "visited" (per code object the instructions that were executed, by index);
             "eager_graph" (why the backend lets the graph run operation by operation), where it does.
     """
 

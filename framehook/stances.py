@@ -74,8 +74,8 @@ class stance:
     def __enter__(self) -> None:
         global _blocks_entered
         self._is_of_block()
-        block = [self.name, _block.get()]
-        self._entered.append((block, _block.set(block)))
+        entered = [self.name, _block.get()]
+        self._entered.append((entered, _block.set(entered)))
         _blocks_entered += 1
         _tell()
 
@@ -83,8 +83,8 @@ class stance:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         global _blocks_entered
-        block, token = self._entered.pop()
-        block[0] = None
+        entered, token = self._entered.pop()
+        entered[0] = None
         # A generator may end it in another context than it began in.
         with contextlib.suppress(ValueError):
             _block.reset(token)
@@ -97,24 +97,18 @@ class stance:
             raise TypeError(f"framehook.stance() decorates callables, not {type(fn).__name__} ({fn!r})")
         self._is_of_block()
         name = self.name
-
-        def block() -> stance:
-            fresh = stance.__new__(stance)
-            fresh.name, fresh._before, fresh._entered = name, None, []
-            return fresh
-
         if inspect.iscoroutinefunction(fn):
 
             @functools.wraps(fn)
             async def call_async(*args: Any, **kwargs: Any) -> Any:
-                with block():
+                with block(name):
                     return await fn(*args, **kwargs)
 
             return call_async  # type: ignore[return-value]
 
         @functools.wraps(fn)
         def call(*args: Any, **kwargs: Any) -> Any:
-            with block():
+            with block(name):
                 return fn(*args, **kwargs)
 
         return call  # type: ignore[return-value]
@@ -123,6 +117,13 @@ class stance:
         return f"framehook.stance({self.name!r})"
 
 
+def block(name: str) -> stance:
+    """A stance for a `with` statement only: making it changes nothing for the process."""
+    made = stance.__new__(stance)
+    made.name, made._before, made._entered = name, None, []
+    return made
+
+
 config.watch("stance", lambda _: _tell())
 
-__all__ = ["current", "stance"]
+__all__ = ["block", "current", "stance"]

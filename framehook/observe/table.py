@@ -26,14 +26,29 @@ def stats_text(stats: Stats, is_coloured: bool | None = None) -> str:
         parts.append(
             f"[red]{plural(stats.internal_errors, 'failure')} of framehook itself; please report them[/]"
         )
-    by_cost = sorted(stats.functions.items(), key=lambda item: -item[1].total_seconds)
+    told_functions = told(stats.functions)
+    by_cost = sorted(told_functions.items(), key=lambda item: -item[1].total_seconds)
     if by_cost:
         parts.append(_table(by_cost))
+    untold = len(stats.functions) - len(told_functions)
+    if untold:
+        parts.append(f"and {plural(untold, 'function')} that only ran in warm-up calls")
     for name, each in by_cost:
         lines = _reasons(each)
         if lines:
             parts += [f"[bold]{escaped(name)}[/]", *lines]
     return to_text(*parts, is_coloured=is_coloured)
+
+
+def told(functions: dict[str, FunctionStats]) -> dict[str, FunctionStats]:
+    """The functions that are worth telling of; without those that were only seen in warm-up calls."""
+    return {
+        name: each
+        for name, each in functions.items()
+        if each.hits or each.total_seconds or each.whole_frames or each.partial_frames or each.eager_frames
+        or any(not reason.startswith("warming up") for reason in each.held_back)
+        or not each.misses
+    }  # fmt: skip
 
 
 def _table(functions: list[tuple[str, FunctionStats]]) -> Any:
@@ -97,4 +112,4 @@ def _reasons(each: FunctionStats) -> list[str]:
     return lines
 
 
-__all__ = ["stats_text"]
+__all__ = ["stats_text", "told"]

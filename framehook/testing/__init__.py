@@ -2,7 +2,8 @@
 
 from framehook.testing.checking import Checked, check
 from framehook.testing.counting import CompileCounter
+from framehook.testing.dumping import dump
 from framehook.testing.every_frame import every_frame
 from framehook.verification import assert_same, snapshot
 
-__all__ = ["Checked", "CompileCounter", "assert_same", "check", "every_frame", "snapshot"]
+__all__ = ["Checked", "CompileCounter", "assert_same", "check", "dump", "every_frame", "snapshot"]

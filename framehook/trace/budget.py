@@ -24,9 +24,11 @@ class OverBudget(BreakGraph):
 class Budget:
     """Operations, instructions and seconds for one frame, all attempts at it together."""
 
-    __slots__ = ("_deadline", "_operations", "_seconds", "_started")
+    __slots__ = ("_deadline", "_operations", "_seconds", "_started", "reached")
 
     def __init__(self, operations: int, seconds: float) -> None:
+        #: Operations when it was last looked at, for whoever watches.
+        self.reached = 0
         self._operations = operations
         self._seconds = seconds
         self._started = time.perf_counter()
@@ -38,6 +40,7 @@ class Budget:
         Raises:
             OverBudget: when that is too far.
         """
+        self.reached = operations
         hint = "compile what it calls, or raise {} in framehook.config"
         if operations > self._operations:
             raise OverBudget(

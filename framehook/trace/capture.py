@@ -74,6 +74,7 @@ class Capture:
         "state",
         "templates",
         "tracer",
+        "visited",
     )
 
     def __init__(
@@ -100,6 +101,8 @@ class Capture:
         self.templates: dict[int, FrameClassValue] = tracer.templates
         #: The code of each inlined call that the trace followed to its end, generators' left out.
         self.ended: list[CodeType] = tracer.ended
+        #: Per code object the instructions that the trace executed, by index.
+        self.visited: dict[CodeType, bytearray] = tracer.visited
         self.result = result
         self.graph_break = graph_break
         self.state = state

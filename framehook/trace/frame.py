@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import CodeType, TracebackType
+from typing import Any
 
 from framehook.bytecode.decode import decode
 from framehook.bytecode.instruction import Instruction
@@ -97,6 +99,25 @@ class Frame:
     def where(self) -> tuple[CodeType, int]:
         """The code and the byte offset of the instruction that is being executed."""
         return self.code, self.inst.offset
+
+    def places(self) -> list[tuple[CodeType, int]]:
+        """The same of every frame of the trace down to this one, outermost first."""
+        return [frame.where() for frame in _upwards(self)][::-1]
+
+
+def lines(tr: Any) -> tuple[tuple[str, int, str], ...]:
+    """File, line and name of every frame of a trace, outermost first; graphs may not keep code objects."""
+    found = [
+        (frame.code.co_filename, frame.inst.line or frame.code.co_firstlineno, frame.code.co_name)
+        for frame in _upwards(tr.frame)
+    ]
+    return tuple(found[::-1])
+
+
+def _upwards(frame: Frame | None) -> Iterator[Frame]:
+    while frame is not None:
+        yield frame
+        frame = frame.caller
 
 
 class PreviousException(Value):

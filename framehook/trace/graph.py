@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import (
 from framehook import torch_compat, torch_symbols
 from framehook.source import AttrSource, ItemSource, Source
 from framehook.trace import overlap
+from framehook.trace.frame import lines
 from framehook.trace.number_inputs import NumberForm, takes_number
 from framehook.values.base import (
     BreakGraph,
@@ -203,7 +204,7 @@ class GraphBuilder:
             "call_method" if method else "call_function", target, tuple(fx_args), fx_kwargs
         )
         node.meta["example_value"] = result
-        node.meta["lines"] = tr.lines()
+        node.meta["lines"] = lines(tr)
         self.operations += 1
         self._note_flags(args, kwargs)
         value = self.wrap_result(tr, node, result)

@@ -156,6 +156,8 @@ class SymbolicTracer:
         self.is_autocast_cache_enabled = entry_state.autocast_cache
         self.autocast_nesting = 0
         self.depth = -1
+        #: Per code object the instructions that were executed, by index.
+        self.visited: dict[types.CodeType, bytearray] = {}
         self.ended: list[
             types.CodeType
         ] = []  # the code of each inlined call that came to its end, but generators'
@@ -280,12 +282,14 @@ class SymbolicTracer:
         instructions = frame.instructions
         handlers = HANDLERS
         last_check = self.steps
+        visited = self.visited.setdefault(frame.code, bytearray(len(instructions)))
         frame.result = None
         try:
             if thrown is not None and not self.unwind(frame, thrown):
                 raise ObservedException(thrown)
             while frame.result is None:
                 inst = instructions[frame.index]
+                visited[frame.index] = 1
                 frame.inst = inst
                 frame.step = step = self.steps = self.steps + 1
                 if step == self.stop_at:
@@ -355,22 +359,7 @@ class SymbolicTracer:
 
     def frames(self) -> list[tuple[types.CodeType, int]]:
         """Code and byte offset of every frame of the trace, outermost first."""
-        found = []
-        frame: Frame | None = self.frame
-        while frame is not None:
-            found.append(frame.where())
-            frame = frame.caller
-        return found[::-1]
-
-    def lines(self) -> tuple[tuple[str, int, str], ...]:
-        """File, line and name of every frame of the trace, outermost first; graphs may not keep code objects."""
-        found = []
-        frame: Frame | None = self.frame
-        while frame is not None:
-            code = frame.code
-            found.append((code.co_filename, frame.inst.line or code.co_firstlineno, code.co_name))
-            frame = frame.caller
-        return tuple(found[::-1])
+        return [] if self.frame is None else self.frame.places()
 
     # -- guards and sources ----------------------------------------------------------------------
     def guard(self, source: Source | None, check: Check, constant: Any = None) -> Guard:

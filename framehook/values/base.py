@@ -57,9 +57,6 @@ class Tracer(Protocol):
     def lazy(self, obj: object, source: Source | None) -> Value:
         """Return a value for a real object that is guarded only when it is looked at."""
 
-    def lines(self) -> tuple[tuple[str, int, str], ...]:
-        """File, line and name of every frame of the trace, outermost first."""
-
     def found(self, value: Value) -> Value:
         """Note that a lookup gave this value: even if nobody uses it, it has to be there next time."""
 
