@@ -12,7 +12,7 @@ import time
 import weakref
 from collections import deque
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch.fx
 
@@ -26,13 +26,12 @@ _MOST_COMPILES = 400
 _MOST_NODES = 3000
 
 
-@dataclasses.dataclass
-class Node:
+class Node(NamedTuple):
     """One operation or input of a graph: its label, what it takes (places in the list of nodes), its shape and line."""
 
     label: str
     kind: str
-    takes: list[int]
+    takes: tuple[int, ...]
     shape: str
     place: str
 
@@ -171,7 +170,7 @@ class History:
                 continue
             at = user_line(lines)
             index[node] = len(nodes)
-            takes = [index[each] for each in node.all_input_nodes if each in index]
+            takes = tuple(index[each] for each in node.all_input_nodes if each in index)
             place = "" if at is None else f"{at[0]}:{at[1]}"
             kind = "input" if node.op == "placeholder" else "operation"
             nodes.append(Node(_label(node), kind, takes, _shape(node.meta.get("example_value")), place))

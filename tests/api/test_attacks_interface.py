@@ -196,6 +196,7 @@ def _objects() -> Counter[str]:
     # torch.fx notes the source of each module it writes.
     for name in [name for name in linecache.cache if name.startswith("<eval_with_key>")]:
         del linecache.cache[name]
+    history.clear()  # reports keep the last compiles as plain data, so many at most
     gc.collect()
     return Counter(type(each).__qualname__ for each in gc.get_objects())
 
