@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import linecache
 import os
 from typing import Any
 
 import torch.fx
+
+from framehook.errors import CodeLocation
 
 #: File, line and name of each frame, outermost first, as the tracer notes them on a node.
 Lines = tuple[tuple[str, int, str], ...]
@@ -31,7 +32,7 @@ def graph_text(graph: torch.fx.GraphModule) -> str:
         place = user_line(lines_of(node))
         if place is not None and "stack_trace" not in node.meta:
             filename, line, name = place
-            source = linecache.getline(filename, line).strip()
+            source = CodeLocation(filename, line, name).source_line().strip()
             node.meta["stack_trace"] = f'  File "{filename}", line {line}, in {name}\n    {source}\n'
     text: Any = graph.print_readable(print_output=False)
     return "\n".join(line for line in str(text).splitlines() if line.strip())

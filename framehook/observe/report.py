@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import linecache
 import os
 from types import CodeType
 from typing import Any
 
 import torch
 
+from framehook.errors import CodeLocation
 from framehook.guards import words
 from framehook.guards.guard import Check
 from framehook.handle import Handle, Place, live_handles
@@ -119,6 +119,10 @@ def _latency() -> dict[str, dict[str, list[list[float]]]]:
     return found
 
 
+def _line(filename: str, line: int) -> str:
+    return CodeLocation(filename, line, "").source_line()
+
+
 def _name(place: Place) -> str:
     return f"{place[0]} ({short_place(place[1], place[2])})"
 
@@ -151,7 +155,7 @@ def _source(place: Place, function: Function) -> list[tuple[int, str, str, str]]
     is_eager = set(function.outcomes) == {"eager"} or (function.eager_reason and not function.reached)
     found = []
     for line in range(first, last + 1):
-        text = linecache.getline(filename, line).rstrip()
+        text = _line(filename, line)
         if not text and line == first:
             return []
         reasons = "; ".join(native.get(line, {}))
@@ -182,7 +186,7 @@ def _step(index: int, each: Compile) -> dict[str, Any]:
         "name": _name(each.place),
         "filename": each.place[1],
         "line": each.place[2],
-        "source": linecache.getline(each.place[1], each.place[2]).strip(),
+        "source": _line(each.place[1], each.place[2]).strip(),
         "compile": each,
         "total": sum(each.seconds.values()),
         "bytecode": bytecode.side_by_side(original, code)

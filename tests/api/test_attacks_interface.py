@@ -18,6 +18,7 @@ import framehook
 from framehook import directives, events, handle
 from framehook.guards import words
 from framehook.observe import counters
+from framehook.observe.history import history
 
 X = torch.ones(1)
 HUGE = 10**5000
