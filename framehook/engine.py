@@ -24,6 +24,7 @@ from framehook import (
     changing,
     codegen,
     events,
+    inference,
     policy,
     stances,
     torch_compat,
@@ -288,14 +289,19 @@ def _run_backend(
     undo = backends.undo_for(graph, inputs, _changed_places(capture))  # the backend may change the graph
     returned: Any = graph.graph.output_node().args[0]
     outputs = len(returned)  # before the backend changes the graph
-    with clock.inductor(compiler.name == "inductor"):
-        compiled = backends.compile_graph(compiler, graph, inputs, capture.builder.mode)
+    is_inference = inference.take_out(graph)
+    reason = _reason_to_stay_eager(capture, is_inference)
+    inside = torch.inference_mode() if is_inference else contextlib.nullcontext()
+    with inside, clock.inductor(compiler.name == "inductor"):
+        compiled = backends.compile_graph(compiler, graph, inputs, capture.builder.mode, reason)
     capture.eager_graph = compiled.eager_reason
     sources = {each.source.name(): each.source for each in capture.inputs}
     for guard in compiled.extra_guards:
         _add_backend_guard(capture.guards, guard, sources)
     run = compiled.callable
-    if capture.builder.state_setters:
+    if is_inference:
+        run = torch.inference_mode()(run)
+    elif capture.builder.state_setters:
         run = _leaving_state(run, torch.autocast_increment_nesting in capture.builder.state_setters)
     if undo is not None:
         run = undo.wrap(run, compiled.is_boxed)
@@ -312,6 +318,16 @@ def _tell_first_run(handle: int, place: Place, seconds: float) -> None:
     events.emit(events.FirstRun(handle, *place, seconds))
 
 
+def _reason_to_stay_eager(capture: trace.Capture, is_inference: bool) -> str:
+    """Why AOTAutograd's graph would not be what the program sees of eager's; else empty."""
+    if capture.graph_break is not None and capture.graph_break.kind == "autograd":
+        # To autograd, what it makes of a graph is one operation.
+        return f"the program looks into autograd's graph: {capture.graph_break.reason}"
+    if inference.enter in capture.builder.state_setters and not is_inference:
+        return "some of it happens in inference mode"
+    return ""
+
+
 def _changed_places(capture: trace.Capture) -> list[int]:
     """The places of the inputs that the graph changes."""
     changed = {id(each) for each in capture.builder.mutates_inputs()}
@@ -324,6 +340,7 @@ def _leaving_state(run: Callable[..., Any], is_nesting: bool) -> Callable[..., A
     state = torch_state.save_state()
 
     def graph(*inputs: Any) -> Any:
+        depth = inference.depth()
         nesting = state.autocast_nesting
         if is_nesting:
             nesting = torch.autocast_increment_nesting() - 1
@@ -331,6 +348,7 @@ def _leaving_state(run: Callable[..., Any], is_nesting: bool) -> Callable[..., A
         try:
             return run(*inputs)
         except BaseException:
+            inference.leave_down_to(depth)
             torch_state.restore_state(state._replace(autocast_nesting=nesting))
             if is_nesting and not nesting:
                 torch.clear_autocast_cache()

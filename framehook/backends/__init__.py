@@ -35,7 +35,11 @@ __all__ = [
 
 
 def compile_graph(
-    compiler: Compiler, gm: torch.fx.GraphModule, inputs: Sequence[GraphInput], mode: FakeTensorMode
+    compiler: Compiler,
+    gm: torch.fx.GraphModule,
+    inputs: Sequence[GraphInput],
+    mode: FakeTensorMode,
+    eager_reason: str = "",
 ) -> CompiledGraph:
     """Compile a captured graph under the grad mode, inference mode and autocast state at the frame's entry.
 
@@ -44,6 +48,7 @@ def compile_graph(
         gm: the graph; the backend may change it.
         inputs: one for each placeholder, in order.
         mode: the fake mode of the capture, to which the fake inputs belong.
+        eager_reason: why AOTAutograd cannot be given the graph; else empty.
 
     Raises:
         ValueError: if two placeholders stand for the same tensor; the tracer makes one of them.
@@ -65,6 +70,8 @@ def _compile_tensors(
     if len({id(fake) for fake in fakes}) != len(fakes):
         # AOTAutograd 2.13 fails on them with an AttributeError of its own.
         raise ValueError("one tensor was passed as two graph inputs")
+    if compiler.uses_autograd_tracing and eager_reason:
+        return _as_it_is(gm, eager_reason)
     if compiler.uses_autograd_tracing and any(map(torch_compat.is_mutated_with_gradient, fakes)):
         return _as_it_is(gm, "it changes an input in place under autograd")
     if compiler.uses_autograd_tracing and changes_overlapping(inputs):

@@ -16,14 +16,9 @@ import torch.fx
 from framehook import torch_compat
 from framehook.backends.graph import GraphInput
 from framehook.backends.overlap import changes_overlapping
+from framehook.trace.randomness import is_foreign, is_random, name_of
 
-# All of these match generously: an operation too many costs microseconds, one too few a wrong result.
-_RANDOM = re.compile(
-    r"rand|drop|bernoulli|multinomial|normal(?!iz)|uniform|exponential|rrelu|geometric|cauchy|poisson|gumbel"
-    r"|binomial|(?<!up)(?<!grid_)sample|dirichlet|gamma|kaiming|xavier|orthogonal|sparse_|fractional|seed"
-)
-#: These draw only where a probability among their arguments is not zero.
-_RANDOM_BY_PROBABILITY = re.compile(r"attention|lstm|gru|rnn")
+# Generously: an operation too many costs microseconds, one too few a wrong result.
 _RAISES = re.compile(
     r"index|gather|scatter|take|embedding|one_hot|linalg|cholesky|inv|svd|qr|eig|lu_|solve|lstsq|multinomial"
     r"|bernoulli|binomial|poisson|normal_?$|dirichlet|gamma|nll|cross_entropy|multi_margin|multilabel|bincount"
@@ -97,51 +92,22 @@ def undo_for(gm: torch.fx.GraphModule, inputs: Sequence[GraphInput], changed: Se
     if changed and not (may_raise and _can_put_back(nodes, [inputs[i] for i in changed])):
         return None
     generators = {id(each): each for node in nodes for each in _generators(node)}
-    is_random = any(map(_is_random, nodes))
-    if not (changed or generators or is_random):
+    draws = any(map(is_random, nodes))
+    if not (changed or generators or draws):
         return None
-    return Undo(is_random, tuple(generators.values()), tuple(changed), True)
+    return Undo(draws, tuple(generators.values()), tuple(changed), True)
 
 
 def _can_put_back(nodes: Sequence[torch.fx.Node], changed: Sequence[GraphInput]) -> bool:
     return (
-        not any(_CHANGES_METADATA.search(_name(node)) or "out" in node.kwargs for node in nodes)
+        not any(_CHANGES_METADATA.search(name_of(node)) or "out" in node.kwargs for node in nodes)
         and not any(torch_compat.is_mutated_with_gradient(each.fake) for each in changed)
         and sum(each.example.numel() * each.example.element_size() for each in changed) <= _MOST_BYTES
     )
 
 
-def _name(node: torch.fx.Node) -> str:
-    target = node.target
-    return target if isinstance(target, str) else str(getattr(target, "__name__", target))
-
-
-def _is_foreign(node: torch.fx.Node) -> bool:
-    """Operations that are not torch's may do anything."""
-    if isinstance(node.target, str):
-        return False
-    if isinstance(node.target, torch._ops.OpOverload):
-        return node.target.namespace not in ("aten", "prims", "prim")
-    module = getattr(node.target, "__module__", None) or ""
-    return module.partition(".")[0] not in ("torch", "_operator", "builtins", "math", "")
-
-
-def _is_random(node: torch.fx.Node) -> bool:
-    name = _name(node)
-    if "drop" in name:
-        arguments = dict(enumerate(node.args)) | node.kwargs
-        return arguments.get("training", arguments.get("train", arguments.get(2))) is not False
-    if name == "scaled_dot_product_attention":
-        return bool(node.kwargs.get("dropout_p", (*node.args, *[0.0] * 5)[4]) != 0.0)
-    if _RANDOM_BY_PROBABILITY.search(name):
-        return node.kwargs.get("training") is not False and any(
-            isinstance(each, float) and each > 0 for each in (*node.args, *node.kwargs.values())
-        )
-    return _is_foreign(node) or _RANDOM.search(name) is not None
-
-
 def _may_raise(node: torch.fx.Node) -> bool:
-    name = _name(node)
+    name = name_of(node)
     if name.strip("_") in ("getitem", "setitem"):
         return any(
             isinstance(used.meta.get("example_value"), torch.Tensor) for used in _nodes_in(node.args[1:2])
@@ -149,7 +115,7 @@ def _may_raise(node: torch.fx.Node) -> bool:
     if _RAISES_FOR_INTEGERS.search(name):
         result = node.meta.get("example_value")
         return not (isinstance(result, torch.Tensor) and (result.is_floating_point() or result.is_complex()))
-    return _is_foreign(node) or _RAISES.search(name) is not None
+    return is_foreign(node) or _RAISES.search(name) is not None
 
 
 def _nodes_in(arguments: Any) -> list[torch.fx.Node]:

@@ -430,6 +430,8 @@ def _instance_dict(e: Emitter, value: InstanceDictValue | InstanceDictSnapshot |
 
 
 def _tensor(e: Emitter, value: TensorValue) -> None:
+    if not e.capture.builder.is_open(value.node.graph):
+        raise NotRebuildable("a tensor made inside of a transformed function leaves it", value)
     e.outputs.setdefault(id(value), value)
     if value.subclass is not None:
         _class_place(e, value.subclass)

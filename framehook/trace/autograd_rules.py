@@ -20,7 +20,7 @@ from framehook.values.base import ConstantValue, ObservedException, Value
 from framehook.values.classes import ClassValue
 from framehook.values.functions import FunctionValue
 from framehook.values.sequences import TupleValue
-from framehook.values.tensor import TensorValue
+from framehook.values.tensor import TensorValue, break_at_backward
 
 _HINT = "call it outside of the compiled function"
 
@@ -111,3 +111,18 @@ def _rehearse(tr: Any, cls: ClassValue, has_setup: bool, inputs: list[Value]) ->
         tr.graph_break("call", f"{name}.forward() or {name}.backward() raises", _HINT)
     if len(tr.effects) != effects or torch.is_grad_enabled() is not state:
         tr.graph_break("call", f"{name} does more than compute tensors", _HINT)
+
+
+# -- gradients asked for inside ----------------------------------------------------------------------------------
+
+
+@rule(torch.autograd.grad)
+def _grad(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    names = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph")
+    break_at_backward(tr, "torch.autograd.grad", dict(zip(names, args, strict=False)) | kwargs)
+
+
+@rule(torch.autograd.backward)
+def _backward(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+    names = ("tensors", "grad_tensors", "retain_graph", "create_graph", "grad_variables", "inputs")
+    break_at_backward(tr, "torch.autograd.backward", dict(zip(names, args, strict=False)) | kwargs)

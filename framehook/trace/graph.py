@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import re
+import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,6 +22,7 @@ from framehook.source import AttrSource, ItemSource, Source
 from framehook.trace import overlap
 from framehook.trace.frame import lines
 from framehook.trace.number_inputs import NumberForm, takes_number
+from framehook.trace.randomness import is_random
 from framehook.values.base import (
     BreakGraph,
     ConstantValue,
@@ -29,6 +32,7 @@ from framehook.values.base import (
     is_constant,
     to_constant,
 )
+from framehook.values.graph_functions import GraphFunction
 from framehook.values.mappings import DictValue
 from framehook.values.numbers import guard_types, is_deferred, is_untouched_number, leaves
 from framehook.values.objects import ObjectValue
@@ -41,6 +45,9 @@ _OPERATORS = (
 )
 _DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException)
 
+
+#: Operations that make quantized tensors.
+_QUANTIZING = re.compile(r"^quantize_per_|^_(empty|make)_(affine|per_channel)")
 
 #: In-place operators.
 _IN_PLACE = frozenset(
@@ -86,6 +93,24 @@ class GraphInput:
         self.example = self.value = self.node = None
 
 
+class Region:
+    """A graph of its own for a function that an operation of the graph is given.
+
+    Attributes:
+        free: tensors from outside of the function that it uses, in the order of their placeholders.
+        nodes: id of a tensor's value -> its node here: of the free ones, and what an operation gave back.
+        made: the tensors that were made inside.
+    """
+
+    __slots__ = ("free", "graph", "made", "nodes")
+
+    def __init__(self) -> None:
+        self.graph = torch.fx.Graph()
+        self.free: list[TensorValue] = []
+        self.nodes: dict[int, torch.fx.Node] = {}
+        self.made: list[TensorValue] = []
+
+
 class NumberInput:
     """A placeholder for a number that differs between calls; generated code hands it over behind the tensors."""
 
@@ -107,7 +132,9 @@ class GraphBuilder:
 
     def __init__(self, number_form: NumberForm = NumberForm.NUMBER) -> None:
         self.number_form = number_form
-        self.graph = torch.fx.Graph()
+        self.root = torch.fx.Graph()
+        self.graph = self.root  # the one that operations go into
+        self.regions: list[Region] = []  # the open ones, innermost last
         self.mode: FakeTensorMode = torch_compat.make_fake_mode()
         self.inputs: list[GraphInput] = []
         self.numbers: dict[int, NumberInput] = {}  # by id of the source, or of a number that is computed
@@ -125,7 +152,7 @@ class GraphBuilder:
         name = f"input_{len(self.inputs)}"
         is_static = isinstance(tensor, torch.nn.Parameter) or _is_buffer(source)
         entry = GraphInput(name, source, tensor, fake, is_static)
-        graph = self.graph
+        graph = self.root
         anchor = self._last_placeholder
         with graph.inserting_after(anchor) if anchor is not None else graph.inserting_before(_first(graph)):
             node = graph.placeholder(name)
@@ -163,7 +190,9 @@ class GraphBuilder:
         """Run an operation on fakes and note it as a node if tensors come out or None does."""
         places: list[tuple[int | str, Value]] = [*enumerate(args), *kwargs.items()]
         unknown: set[int | str] = {
-            place for place, arg in places if is_untouched_number(arg) and tr.is_changing(arg)
+            place
+            for place, arg in places
+            if is_untouched_number(arg) and not self.regions and tr.is_changing(arg)
         }
         lowered: dict[Any, tuple[Any, Any]] = {
             place: self.lower(tr, arg) for place, arg in places if place not in unknown
@@ -191,12 +220,15 @@ class GraphBuilder:
             # A fake may know what is in it: not where a number of this one call went in.
             for fake in (*tensors, *_tensors_in(result)):
                 torch_symbols.forget_contents(fake)
+        if _QUANTIZING.search(_name(target)) or (isinstance(result, torch.Tensor) and result.is_nested):
+            # Fake tensors are never quantized.
+            raise BreakGraph("operation", f"{_name(target)} gives a quantized or nested tensor")
         if _is_in_place(target, kwargs):
             self.may_change_inference_tensors = True
             if overlap.is_refused(target, fake_args, fake_kwargs):
                 raise BreakGraph("operation", f"{_name(target)} writes to memory that overlaps an operand's")
         if torch.is_grad_enabled() or _is_view_or_input(result):
-            self._need_requires_grad(tr, (*args, *kwargs.values()))
+            self.need_requires_grad(tr, (*args, *kwargs.values()))
         if result is not None and is_constant(result):
             _check_fact(target, (*fake_args, *fake_kwargs.values()))
             return tr.from_plain(result)
@@ -212,7 +244,7 @@ class GraphBuilder:
             _make_member(tr, value, cls)
         return value
 
-    def _need_requires_grad(self, tr: Tracer, values: Sequence[Value]) -> None:
+    def need_requires_grad(self, tr: Tracer, values: Sequence[Value]) -> None:
         """What autograd does with the result depends on whether these inputs want gradients."""
         for value in values:
             if is_untouched_number(value):
@@ -222,11 +254,11 @@ class GraphBuilder:
                 if value.example is not None:
                     tr.need_requires_grad(value)
             elif isinstance(value, SequenceValue):
-                self._need_requires_grad(tr, value.items)
+                self.need_requires_grad(tr, value.items)
             elif isinstance(value, DictValue):
-                self._need_requires_grad(tr, [item for _, item in value.items.values()])
+                self.need_requires_grad(tr, [item for _, item in value.items.values()])
             elif isinstance(value, ObjectValue) and isinstance(value.base, TupleValue):
-                self._need_requires_grad(tr, value.base.items)
+                self.need_requires_grad(tr, value.base.items)
 
     def _note_flags(self, args: Sequence[Value], kwargs: dict[str, Value]) -> None:
         """`batch_norm(training=True)`, `relu(inplace=True)`: they change tensors, and names do not show it."""
@@ -259,34 +291,44 @@ class GraphBuilder:
         if isinstance(result, torch.Tensor):
             node.meta["example_value"] = result
             known = self._by_fake.get(id(result))
-            if known is not None:
+            if known is not None and self.is_open(known.node.graph):
                 # In-place operations, x.contiguous(), x.to(same dtype): the very object comes back.
-                known.node = node
+                if known.node.graph is self.graph:
+                    known.node = node
+                else:
+                    self.regions[-1].nodes[id(known)] = node
                 return known
             value = TensorValue(node, result, None, None)
             self._by_fake[id(result)] = value
+            if self.regions:
+                self.regions[-1].made.append(value)
             return value
+        if isinstance(result, dict) and all(type(key) is str for key in result):
+            rows = ((key, self._wrap_item(tr, node, key, item)) for key, item in result.items())
+            return DictValue({key: (ConstantValue(key), item) for key, item in rows})
         if isinstance(result, (tuple, list)):
             node.meta["example_value"] = result
             items: list[Value] = []
-            for position, item in enumerate(result):
-                if isinstance(item, (torch.Tensor, tuple, list)):
-                    part = self.graph.call_function(operator.getitem, (node, position))
-                    items.append(self.wrap_result(tr, part, item))
-                else:
-                    items.append(self.wrap_result(tr, node, item))
+            items += (self._wrap_item(tr, node, place, item) for place, item in enumerate(result))
             if isinstance(result, list):
                 return ListValue(items)
             return TupleValue(items, cls=type(result))
         if result is None or is_constant(result):
             return ConstantValue(result)
+        if isinstance(result, types.FunctionType) and not self.regions:
+            return tr.note_birth(GraphFunction(node, result))
         raise BreakGraph("operation", f"{node.target} gives an object of type {type(result).__name__}")
+
+    def _wrap_item(self, tr: Tracer, node: torch.fx.Node, key: Any, item: Any) -> Value:
+        if isinstance(item, (torch.Tensor, tuple, list, dict, types.FunctionType)):
+            node = self.graph.call_function(operator.getitem, (node, key))
+        return self.wrap_result(tr, node, item)
 
     def lower(self, tr: Tracer, value: Value) -> tuple[Any, Any]:
         """Return what stands for a value in a node's arguments, and what the fake run is given."""
         value = value.realize(tr)
         if isinstance(value, TensorValue):
-            return value.node, value.fake
+            return self.node_of(value), value.fake
         if isinstance(value, ConstantValue):
             return value.value, value.value
         if isinstance(value, ObjectValue) and isinstance(value.base, TupleValue):
@@ -308,6 +350,92 @@ class GraphBuilder:
         if known:
             return obj, obj
         raise BreakGraph("call", f"{value.describe()} is handed to a tensor operation")
+
+    # -- functions inside of the graph ---------------------------------------------------------------
+    def is_open(self, graph: torch.fx.Graph) -> bool:
+        """Whether nodes of a graph can still be used."""
+        return graph is self.root or any(graph is region.graph for region in self.regions)
+
+    def node_of(self, value: TensorValue) -> torch.fx.Node:
+        """What stands for a tensor in the graph that operations go into.
+
+        Raises:
+            BreakGraph: for a tensor that was made inside of a function that has ended.
+        """
+        node: torch.fx.Node = value.node
+        if node.graph is self.graph:
+            return node
+        if not self.is_open(node.graph):
+            raise BreakGraph("call", "a tensor made inside of a transformed function is used outside of it")
+        region = self.regions[-1]
+        found = region.nodes.get(id(value))
+        if found is None:
+            found = self.add_parameter(region, value.fake)
+            region.nodes[id(value)] = found
+            region.free.append(value)
+        return found
+
+    def add_parameter(self, region: Region, fake: torch.Tensor) -> torch.fx.Node:
+        """A further placeholder of a region."""
+        count = sum(node.op == "placeholder" for node in region.graph.nodes)
+        last = next((node for node in reversed(region.graph.nodes) if node.op == "placeholder"), None)
+        place = (
+            region.graph.inserting_after(last)
+            if last
+            else region.graph.inserting_before(_first(region.graph))
+        )
+        with place:
+            node = region.graph.placeholder(f"input_{count}")
+        node.meta["example_value"] = fake
+        return node
+
+    @contextlib.contextmanager
+    def region(self) -> Iterator[Region]:
+        """Operations go into a graph of their own.
+
+        Raises:
+            BreakGraph: if a tensor from outside was changed.
+        """
+        outer = self.graph
+        before = [(value, _version(value.fake)) for value in self._by_fake.values()]
+        inputs = len(self.inputs)
+        region = Region()
+        self.regions.append(region)
+        self.graph = region.graph
+        may_change, self.may_change_inference_tensors = self.may_change_inference_tensors, False
+        try:
+            try:
+                yield region
+            finally:
+                self.regions.pop()
+                self.graph = outer
+        except BreakGraph:
+            raise
+        except BaseException:
+            self._check_unchanged(before, inputs)
+            raise
+        self._check_unchanged(before, inputs)
+        self.may_change_inference_tensors |= may_change
+
+    def _check_unchanged(self, before: Sequence[tuple[TensorValue, int]], inputs: int) -> None:
+        if (
+            any(_version(value.fake) != old for value, old in before)
+            or any(_version(entry.fake) != entry.version for entry in self.inputs[inputs:])
+            or (self.may_change_inference_tensors and any(value.fake.is_inference() for value, _ in before))
+        ):
+            raise BreakGraph("operation", "a function that is transformed changes a tensor from outside")
+
+    def note(self, tr: Tracer, target: Any, args: tuple[Any, ...], result: Any) -> Value:
+        """A node for what has been run on fakes already."""
+        node = self.graph.call_function(target, args)
+        node.meta["example_value"] = result
+        node.meta["lines"] = tr.lines()
+        self.operations += 1
+        return self.wrap_result(tr, node, result)
+
+    def has_random(self, graph: torch.fx.Graph) -> bool:
+        """Whether operations of a graph may draw random numbers."""
+        return any(node.op != "placeholder" and is_random(node) for node in graph.nodes)
 
     # -- state ---------------------------------------------------------------------------------------
     def state_call(self, target: Any, *args: Any) -> torch.fx.Node:
@@ -353,12 +481,13 @@ class GraphBuilder:
 
     def finish(self, outputs: list[TensorValue]) -> torch.fx.GraphModule:
         """Close the graph: drop inputs and parts that nobody uses, count, set the outputs."""
+        assert self.graph is self.root
         self.graph.output(tuple(value.node for value in outputs))
         for node in reversed(self.graph.nodes):
-            if not node.users and node.target is operator.getitem and isinstance(node.args[1], int):
+            if not node.users and node.target is operator.getitem and isinstance(node.args[1], (int, str)):
                 parent = node.args[0]
                 if isinstance(parent, torch.fx.Node) and isinstance(
-                    parent.meta.get("example_value"), (tuple, list)
+                    parent.meta.get("example_value"), (tuple, list, dict)
                 ):
                     self.graph.erase_node(node)
         kept = []

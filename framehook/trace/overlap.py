@@ -19,7 +19,7 @@ def is_refused(target: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
         others += _tensors(args[:1])
     elif _name(target) in ("setitem", "__setitem__") and len(args) == 3:
         # With plain indices, what is written is a part of it.
-        if any(isinstance(each, torch.Tensor) for each in _tensors([args[1]])):
+        if _has_indices(args[1]):
             return any(_shares_memory(written[0], other) for other in others) if written else False
         with torch.no_grad():
             written = [each[args[1]] for each in written]
@@ -34,6 +34,12 @@ def is_refused(target: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
         ):
             return True
     return False
+
+
+def _has_indices(key: Any) -> bool:
+    """Whether a key picks elements by tensors or lists of their places."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return any(isinstance(each, (torch.Tensor, list, tuple, range)) for each in parts)
 
 
 def _name(target: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any, NamedTuple
 
-from framehook import _C, torch_compat
+from framehook import _C, inference, torch_compat
 from framehook.bytecode.decode import decode
 from framehook.bytecode.liveness import sees_its_frame
 from framehook.bytecode.resume import entry_index, is_resume_code
@@ -68,9 +68,11 @@ def trace_frame(
             tracer.may_break = may_break
             tracer.loops_left = loops_left
             outcome: Capture | Stop | None = None
+            entered = inference.depth()
             try:
                 outcome = _run(tracer, stop)
             finally:
+                inference.leave_down_to(entered)
                 if not isinstance(outcome, Capture):
                     tracer.release()
             if isinstance(outcome, Capture):
@@ -108,8 +110,19 @@ def _run(tracer: SymbolicTracer, stop: Stop | None) -> Capture | Stop:
         place = innermost(here.frame, tracer.may_break)
         if place is not here.frame:
             return Stop(place.step, stop.reason)
+        if tracer.inference_guards:
+            return _before_inference(tracer, stop.reason)
         return _stop(tracer, here.frame, stop.reason)
+    if tracer.inference_guards:
+        reason = BreakGraph("call", "inference mode is not left", "use it in a with statement")
+        return _before_inference(tracer, _describe(tracer, reason))
     return Capture(tracer, result, None, tracer.finish_state())
+
+
+def _before_inference(tracer: SymbolicTracer, reason: GraphBreak) -> Stop:
+    """Stop before an inference mode that is open where the trace ends: only the native guard can stay so."""
+    _, step = tracer.births[id(tracer.inference_guards[0])]
+    return Stop(step, reason)
 
 
 def _stop(tracer: SymbolicTracer, frame: Frame, reason: GraphBreak) -> Capture:

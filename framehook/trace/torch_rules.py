@@ -10,9 +10,14 @@ from typing import Any
 import torch
 import torch.overrides
 
-from framehook import directives, polyfills, torch_compat
+from framehook import directives, functional_compat, polyfills, torch_compat
 from framehook.guards.guard import Check
-from framehook.trace import autograd_rules, optimizer_rules  # noqa: F401  (their rules enter the table)
+from framehook.trace import (  # noqa: F401  (their rules enter the table)
+    autograd_rules,
+    inference_rules,
+    optimizer_rules,
+    transforms,
+)
 from framehook.trace.c_calls import call_c_method, call_unbound, check_implementation
 from framehook.trace.classes import new_instance
 from framehook.trace.rules import RULES, Rule, fold_plain, late_rule, positional, rule
@@ -163,6 +168,10 @@ def check_inlinable(tr: Any, fn: Value) -> None:
     if treatment is not None and treatment != "allow_in_graph":
         tr.graph_break("disabled", f"{real.__qualname__}() is told to run eagerly")
     module = real.__module__ or ""
+    if real in functional_compat.TRACED or (
+        module in functional_compat.TRACED_MODULES and real not in functional_compat.NOT_TRACED
+    ):
+        return
     if _is_native_module(module) and not module.startswith("framehook.polyfills."):
         tr.graph_break("call", f"{real.__module__}.{real.__qualname__}() is not traced")
 

@@ -42,6 +42,7 @@ from framehook.trace import (
     places,
     rules,
     torch_rules,
+    transforms,
 )
 from framehook.trace.budget import Budget
 from framehook.trace.classes import ClassLookup, construct
@@ -75,6 +76,7 @@ from framehook.values.functions import (
     GlobalsView,
     NestedFunctionValue,
 )
+from framehook.values.graph_functions import GraphFunction
 from framehook.values.iterators import ConstantIterator
 from framehook.values.mappings import DictValue
 from framehook.values.numbers import DeferredNumber, leaves
@@ -155,6 +157,7 @@ class SymbolicTracer:
         self.entry_state = entry_state
         self.is_autocast_cache_enabled = entry_state.autocast_cache
         self.autocast_nesting = 0
+        self.inference_guards: list[Value] = []  # the entered ones, innermost last
         self.depth = -1
         #: Per code object the instructions that were executed, by index.
         self.visited: dict[types.CodeType, bytearray] = {}
@@ -611,6 +614,10 @@ class SymbolicTracer:
     def call_object(self, value: ObjectValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         """Call an object whose `__call__` is C code, or that has none."""
         return c_calls.call_object(self, value, args, kwargs)
+
+    def call_given(self, function: GraphFunction, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        """Call a function that an operation of the graph has given."""
+        return transforms.call_given(self, function, args, kwargs)
 
     def call_c_method(
         self, owner: Value, name: str, args: Sequence[Value], kwargs: dict[str, Value]

@@ -167,6 +167,8 @@ def _tensor(tr: Any, obj: torch.Tensor, source: Source) -> TensorValue:
         tr.graph_break("subclass", f"a tensor of layout {obj.layout} is not traced")
     if torch_compat.is_fake(obj) or not torch_compat.is_plain(obj):
         tr.graph_break("subclass", "a fake, batched or otherwise wrapped tensor is not traced")
+    if obj._is_view() and type(obj._base) not in TENSOR_CLASSES:
+        tr.graph_break("subclass", f"a view of a tensor of class {type(obj._base).__name__} is not traced")
     spec = TensorSpec(
         WeakIdentity(type(obj)),
         torch_compat.dispatch_keys(obj),

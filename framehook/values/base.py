@@ -126,6 +126,12 @@ class Tracer(Protocol):
     def special_method(self, owner: Value, name: str) -> Value | None:
         """A special method written in Python, bound; None if there is none."""
 
+    def note_birth(self, value: Value) -> Value:
+        """Note when a value was made that cannot be rebuilt once it is in use."""
+
+    def call_given(self, function: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        """Call a function that an operation of the graph has given."""
+
     def call_until_stop(self, method: Value) -> Value | None:
         """Call `__next__`; None when it raises StopIteration."""
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import operator
 import types
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
 from framehook.guards.guard import Check
 from framehook.values.base import CONSTANT_TYPES, ConstantValue, Tracer, Value, is_constant
 from framehook.values.iterators import ListedIterator
-from framehook.values.sequences import BuiltinMethod
+from framehook.values.sequences import BuiltinMethod, ListValue, TupleValue
 
 if TYPE_CHECKING:
     from framehook.source import Source
@@ -26,9 +26,11 @@ DATA_METHODS = frozenset(
     {"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__", "is_nonzero"}
     | {"equal", "allclose", "__contains__", "__array__", "__dlpack__", "__str__", "__repr__", "__format__"}
 )
+#: Methods that see how autograd has come to a tensor: behind a break at one, the graph runs operation by operation.
+AUTOGRAD_METHODS = frozenset({"register_hook", "retain_grad"})
 #: Methods that reach behind the tensor, or that concern autograd's bookkeeping.
 NATIVE_METHODS = frozenset(
-    {"backward", "register_hook", "register_post_accumulate_grad_hook", "retain_grad", "requires_grad_"}
+    {"backward", "register_post_accumulate_grad_hook", "requires_grad_"}
     | {"data_ptr", "storage", "untyped_storage", "share_memory_", "resize_", "resize_as_", "set_", "_make_subclass"}
     | {"record_stream", "pin_memory", "apply_", "map_", "__reduce__", "__reduce_ex__", "__deepcopy__", "__setstate__"}
     | {"swap_", "as_subclass", "__torch_function__", "__torch_dispatch__", "__dlpack_device__", "detach_"}
@@ -44,11 +46,57 @@ GUARDED_ATTRIBUTES = frozenset(
 TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag"})
 
 
+Predicate = Callable[[torch.Tensor], bool]
+
+
+def is_leaf_tensor(tensor: torch.Tensor) -> bool:
+    """A guard: no operation has made it."""
+    return tensor.is_leaf
+
+
+def is_no_leaf(tensor: torch.Tensor) -> bool:
+    """A guard: an operation has made it."""
+    return not tensor.is_leaf
+
+
+def retains_grad(tensor: torch.Tensor) -> bool:
+    """A guard: its gradient is kept although it is no leaf."""
+    return tensor.retains_grad
+
+
+def does_not_retain_grad(tensor: torch.Tensor) -> bool:
+    """A guard: its gradient is not kept, or it is a leaf."""
+    return not tensor.retains_grad
+
+
 def check_method(tr: Tracer, value: TensorValue, name: str) -> None:
     """Guard that a method of tensors is torch's own; one that a program has put in its place runs natively."""
     raw = tr.class_attr(value.python_type(), name)
     if isinstance(raw, types.FunctionType) and not (raw.__module__ or "").startswith("torch"):
         tr.graph_break("call", f"tensor.{name}() is replaced by {raw.__qualname__}()")
+
+
+def break_at_backward(tr: Tracer, name: str, given: dict[str, Value]) -> NoReturn:
+    """End the graph at a backward pass.
+
+    What AOTAutograd makes of a graph is one operation to autograd, which cannot be differentiated twice and has nothing
+    in its middle: where that is asked for, the graph before is run operation by operation.
+    """
+    again = given.get("create_graph")
+    inputs = given.get("inputs")
+    known = again is None or (isinstance(again := again.realize(tr), ConstantValue) and not again.value)
+    kind = "call" if known and (inputs is None or _all_given(tr, inputs)) else "autograd"
+    tr.graph_break(kind, f"{name}() does not go into a graph", "call it outside of the compiled function")
+
+
+def _all_given(tr: Tracer, inputs: Value) -> bool:
+    """Whether these are inputs of the graph, and none of its results."""
+    value = inputs.realize(tr)
+    if isinstance(value, TensorValue):
+        return value.example is not None
+    if isinstance(value, (ListValue, TupleValue)):
+        return all(_all_given(tr, each) for each in value.items)
+    return isinstance(value, ConstantValue) and value.value is None
 
 
 class TensorValue(Value):
@@ -92,7 +140,7 @@ class TensorValue(Value):
             return tr.graph_call("detach", [self], {}, method=True)
         if name == "grad":
             return self._grad(tr)
-        if name in ("requires_grad", "is_leaf", "grad_fn"):
+        if name in ("requires_grad", "is_leaf", "grad_fn", "retains_grad"):
             return self._autograd_fact(tr, name)
         if name == "__class__":
             return tr.constant_object(self.python_type())
@@ -110,8 +158,8 @@ class TensorValue(Value):
             tr.throw(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
         if callable(raw):
             check_method(tr, self, name)
-            if name in NATIVE_METHODS:
-                tr.graph_break("call", f"tensor.{name}() does not go into a graph")
+            if name not in ("requires_grad_", "backward", "detach_"):
+                self._check_native(tr, name)
             return BuiltinMethod(self, name)
         if name in GUARDED_ATTRIBUTES:
             found = getattr(self.fake, name)
@@ -128,11 +176,50 @@ class TensorValue(Value):
         if name == "requires_grad":
             tr.need_requires_grad(self)
             return ConstantValue(self.fake.requires_grad)
+        if name == "retains_grad":
+            # Of results, `retain_grad()` ends the graph.
+            return ConstantValue(self._guarded(tr, retains_grad, does_not_retain_grad))
+        is_leaf = self.fake.is_leaf
         if self.example is not None:
-            tr.graph_break("autograd", f"'{name}' of an input is read")
-        if name == "grad_fn" and not self.fake.requires_grad:
+            if not self._is_as_given():
+                tr.graph_break("autograd", f"'{name}' of an input that was changed is read")
+            is_leaf = self._guarded(tr, is_leaf_tensor, is_no_leaf)
+        if name == "is_leaf":
+            return ConstantValue(is_leaf)
+        if is_leaf:
             return ConstantValue(None)
-        tr.graph_break("autograd", f"'{name}' of a tensor is read")
+        tr.graph_break("autograd", "'grad_fn' of a tensor is read")
+
+    def _is_as_given(self) -> bool:
+        """Whether it is an input to which nothing has been done so far."""
+        return self.example is not None and (self.fake.is_inference() or not self.fake._version)
+
+    def _guarded(self, tr: Tracer, yes: Predicate, no: Predicate) -> bool:
+        """Ask an input, and guard the answer; of results it is no."""
+        if self.example is None or self.source is None:
+            return False
+        answer = yes(self.example)
+        tr.guard(None, Check.PREDICATE, (yes if answer else no, (self.source,)))
+        return answer
+
+    def _requires_grad_(self, tr: Tracer, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
+        """`requires_grad_()`, where it changes nothing."""
+        given = [*args, *kwargs.values()]
+        wanted = tr.truth(given[0]) if given else True
+        tr.need_requires_grad(self)
+        if len(given) > 1 or bool(self.fake.requires_grad) is not wanted:
+            tr.graph_break(
+                "call",
+                "tensor.requires_grad_() does not go into a graph",
+                "say it outside of the compiled function",
+            )
+        return self
+
+    def _check_native(self, tr: Tracer, name: str) -> None:
+        if name in AUTOGRAD_METHODS:
+            tr.graph_break("autograd", f"tensor.{name}() does not go into a graph")
+        if name in NATIVE_METHODS:
+            tr.graph_break("call", f"tensor.{name}() does not go into a graph")
 
     def set_attr(self, tr: Tracer, name: str, value: Value) -> None:
         tr.graph_break("side_effect", f"attribute '{name}' of a tensor is set")
@@ -166,8 +253,14 @@ class TensorValue(Value):
                 f"tensor.{name}() needs the values of the tensor",
                 "do it outside the compiled function, or keep the result a tensor",
             )
-        if name in NATIVE_METHODS:
-            tr.graph_break("call", f"tensor.{name}() does not go into a graph")
+        if name == "requires_grad_":
+            return self._requires_grad_(tr, args, kwargs)
+        if name == "backward":
+            names = ("gradient", "retain_graph", "create_graph", "inputs")
+            break_at_backward(tr, "tensor.backward", dict(zip(names, args, strict=False)) | kwargs)
+        if name == "detach_" and self.example is None:
+            return tr.graph_call(name, [self], {}, method=True)
+        self._check_native(tr, name)
         special = _SPECIAL_METHODS.get(name)
         if special is not None:
             return special(tr, self, args)

@@ -175,6 +175,7 @@ class Snapshots:
                 "stride": tuple(tensor.stride()) if is_strided else None,
                 "requires_grad": tensor.requires_grad,
                 "is_leaf": tensor.is_leaf,
+                "is_inference": tensor.is_inference(),
             }
             has_storage = torch._C._has_storage(tensor)
             if has_storage:

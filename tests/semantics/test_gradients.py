@@ -1,0 +1,34 @@
+"""Training: each small program gives eager's results, gradients, mutations and random numbers, in as few graphs as it can."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from framehook.testing import check
+from tests.semantics import gradient_autograd, gradient_checkpoints, gradient_functional, gradient_values
+from tests.semantics.gradient_table import PROGRAMS
+
+#: They fill the table.
+TABLES = (gradient_autograd, gradient_checkpoints, gradient_functional, gradient_values)
+
+
+def checked(name: str, backend: str) -> Any:
+    """Run a program eagerly and compiled, three times each."""
+    program = PROGRAMS[name]
+    return check(
+        program.fn, *program.arguments(), graphs=program.graphs, backend=backend, backward=program.backward
+    )
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name: str) -> None:
+    breaks = checked(name, "eager").compiled.stats().graph_breaks
+    assert bool(breaks) is bool(PROGRAMS[name].reason), breaks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program_under_autograd_tracing(name: str) -> None:
+    checked(name, "aot_eager")
