@@ -306,6 +306,9 @@ def _run_backend(
     if undo is not None:
         run = undo.wrap(run, compiled.is_boxed)
     is_final = capture.mutates_inputs and (undo is None or not undo.undoes_changes)
+    if is_final and capture.builder.has_checks:
+        reason = "parameters of a distribution are checked where large inputs are changed"
+        raise trace.Unsupported(trace.GraphBreak("data_dependent", reason, "", (capture.frame.where(),)))
 
     first_run = functools.partial(_tell_first_run, handle.serial, state.place)
     if not isinstance(compiler, ForeignCompiler):

@@ -166,16 +166,6 @@ def is_mutated_with_gradient(fake: torch.Tensor) -> bool:
     return fake.requires_grad and not fake.is_leaf and fake._version > 0
 
 
-def is_traceable_subclass(tensor: torch.Tensor) -> bool:
-    """Whether a subclass can be flattened into inner tensors (`__tensor_flatten__`).
-
-    `torch.utils._python_dispatch.is_traceable_wrapper_subclass`, the test AOTAutograd uses.  Checked: 2.13.0, 2.14.1.
-    """
-    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
-
-    return bool(is_traceable_wrapper_subclass(tensor))
-
-
 # -- the state that tracing must not disturb -----------------------------------------------------------------
 
 # Per thread: whether the errors that torch logs during failing propagation are ours to handle.
@@ -197,12 +187,6 @@ def _install_log_filter() -> None:
     logging.getLogger("torch._subclasses.fake_tensor").addFilter(_QuietWhileTracing())
 
 
-def set_grad_enabled(is_enabled: bool) -> None:
-    """Set grad mode; `torch._C._set_grad_enabled` is also the form that graphs carry.
-
-    AOTAutograd recognises exactly this callable in a graph.  Checked: 2.13.0, 2.14.1.
-    """
-    torch._C._set_grad_enabled(is_enabled)
 
 
 def enter_inference_mode(mode: bool) -> Any:
@@ -312,17 +296,6 @@ def trace_session() -> Iterator[TorchState]:
     finally:
         _quiet.depth -= 1
         restore_state(state)
-
-
-@contextlib.contextmanager
-def no_torch_function() -> Iterator[None]:
-    """No `__torch_function__` override or mode runs inside, in this thread.
-
-    `torch._C.DisableTorchFunction` (all) rather than `DisableTorchFunctionSubclass` (overrides only).
-    Checked: 2.13.0, 2.14.1.
-    """
-    with torch._C.DisableTorchFunction():
-        yield
 
 
 @contextlib.contextmanager
@@ -675,6 +648,23 @@ def behind_generation_tag(fn: FunctionType) -> FunctionType | None:
         original = cell.cell_contents
         if isinstance(original, FunctionType) and original.__name__.strip("_") == method:
             return original
+    return None
+
+
+def behind_optimizer_patch(fn: FunctionType) -> FunctionType | None:
+    """The original of a function of `torch.optim` that the peer has disabled (`_init_group`, `_fused_adam`).
+
+    `torch._dynamo.eval_frame.TorchPatcher.patch` does so once `torch.compile` has run; programs do not.
+    Checked: 2.13.0, 2.14.1.
+    """
+    original = getattr(fn, "_torchdynamo_orig_callable", None)
+    if (
+        isinstance(original, FunctionType)
+        and original.__name__.startswith(("_init_group", "_fused_"))
+        and original.__module__.startswith("torch.optim.")
+        and is_peer_wrapper(fn.__code__)
+    ):
+        return original
     return None
 
 

@@ -143,6 +143,7 @@ class GraphBuilder:
         self._by_fake: dict[int, TensorValue] = {}
         self._last_placeholder: torch.fx.Node | None = None
         self.may_change_inference_tensors = False
+        self.has_checks = False  # operations that raise where the program does
 
     def add_input(self, source: Source, tensor: torch.Tensor) -> TensorValue:
         """Return the value of a real tensor; it becomes a placeholder."""

@@ -14,6 +14,7 @@ from framehook import directives, functional_compat, polyfills, torch_compat
 from framehook.guards.guard import Check
 from framehook.trace import (  # noqa: F401  (their rules enter the table)
     autograd_rules,
+    distribution_rules,
     inference_rules,
     optimizer_rules,
     transforms,

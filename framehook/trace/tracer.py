@@ -34,6 +34,7 @@ from framehook.trace import (
     c_calls,
     calls,
     copying,
+    distribution_rules,
     functools_rules,
     library_rules,
     loops,
@@ -492,6 +493,7 @@ class SymbolicTracer:
         """See the protocol."""
         if isinstance(fn, FunctionValue):
             original = torch_compat.behind_generation_tag(fn.fn)
+            original = original or torch_compat.behind_optimizer_patch(fn.fn)
             if original is not None:
                 self.guard_function_as_is(fn)
                 fn = FunctionValue(original, self.absolute(original, None))
@@ -614,6 +616,10 @@ class SymbolicTracer:
     def call_object(self, value: ObjectValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         """Call an object whose `__call__` is C code, or that has none."""
         return c_calls.call_object(self, value, args, kwargs)
+
+    def is_checked(self, value: TensorValue) -> bool:
+        """See the protocol."""
+        return distribution_rules.is_checked(self, value)
 
     def call_given(self, function: GraphFunction, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         """Call a function that an operation of the graph has given."""

@@ -129,6 +129,9 @@ class Tracer(Protocol):
     def note_birth(self, value: Value) -> Value:
         """Note when a value was made that cannot be rebuilt once it is in use."""
 
+    def is_checked(self, value: Any) -> bool:
+        """Whether the program goes on only if this tensor is true, and the graph now sees to it."""
+
     def call_given(self, function: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         """Call a function that an operation of the graph has given."""
 

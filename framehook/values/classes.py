@@ -74,6 +74,8 @@ class CallableValue(Value):
             return ConstantValue(found)
         if callable(found) and isinstance(found, (types.BuiltinMethodType, types.MethodWrapperType)):
             return CallableValue(found)
+        if module_of(type(self.fn)) == module_of(type(found)) == "torch._ops":
+            return tr.constant_object(found)  # an overload of an operator
         if isinstance(self.fn, types.UnionType) and name == "__args__":
             return tr.wrap(found, ObjectSource(found, self.source))
         tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")

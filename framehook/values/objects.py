@@ -531,8 +531,7 @@ def bind_raw(tr: Tracer, raw: object, value: Value, owner: Value, cls: type, nam
             return owner.base.get_attr(tr, name)
     if kind is types.FunctionType:
         return BoundMethodValue(value, owner)
-    if kind is property:
-        assert isinstance(raw, property)
+    if isinstance(raw, property) and type(raw).__get__ is property.__get__:
         getter_fn = part_of(tr, raw, value, "fget")
         if getter_fn is None:
             throw_descriptor_error(tr, raw, cls, property.__get__)

@@ -125,6 +125,8 @@ class TensorValue(Value):
         return self
 
     def truth(self, tr: Tracer) -> bool:
+        if tr.is_checked(self):
+            return True
         tr.graph_break(
             "data_dependent",
             "a branch depends on the value of a tensor",

@@ -66,13 +66,7 @@ def mode_set_by_a_call(x: Tensor, y: Tensor) -> Any:
     return a, x * y
 
 
-@program(
-    arguments=trained,
-    graphs=2,
-    peer=2,
-    peer_breaks=True,
-    reason="torch._dynamo.decorators.graph_break() is not traced",
-)
+@program(arguments=trained, graphs=2, peer=2, peer_breaks=True, reason="framehook.graph_break() was called")
 def mode_across_a_break(x: Tensor, y: Tensor) -> Any:
     with torch.no_grad():
         a = x * 2
@@ -154,13 +148,7 @@ def inference_as_decorator(x: Tensor, y: Tensor) -> Any:
     return z.clone(), y + 1
 
 
-@program(
-    arguments=plain,
-    graphs=2,
-    peer=2,
-    peer_breaks=True,
-    reason="torch._dynamo.decorators.graph_break() is not traced",
-)
+@program(arguments=plain, graphs=2, peer=2, peer_breaks=True, reason="framehook.graph_break() was called")
 def inference_across_a_break(x: Tensor, y: Tensor) -> Any:
     with torch.inference_mode():
         a = x * 2
@@ -474,7 +462,9 @@ def clipped_step(x: Tensor, y: Tensor) -> Any:
     return loss.detach(), norm
 
 
-@program(arguments=trained, peer=2, peer_breaks=True, reason="tensor.backward() does not go into a graph")
+@program(
+    arguments=trained, graphs=2, peer=2, peer_breaks=True, reason="tensor.backward() does not go into a graph"
+)
 def clipped_by_value(x: Tensor, y: Tensor) -> Any:
     (x * y).sum().backward()
     nn.utils.clip_grad_value_([x, y], 0.1)
@@ -592,7 +582,13 @@ def saved_tensor_hooks(x: Tensor, y: Tensor) -> Any:
     return z.sum()
 
 
-@program(arguments=trained, graphs=0, peer=0, peer_breaks=True, reason="subscripting class tuple")
+@program(
+    arguments=trained,
+    graphs=0,
+    peer=0,
+    peer_breaks=True,
+    reason="torch._C._autograd._push_saved_tensors_default_hooks() is C code that is no",
+)
 def saved_tensors_on_cpu(x: Tensor, y: Tensor) -> Any:
     with torch.autograd.graph.save_on_cpu():
         z = (x * y).sin()
@@ -678,11 +674,7 @@ def set_anomaly(x: Tensor, y: Tensor) -> Any:
     return z.sum()
 
 
-@program(
-    arguments=trained,
-    graphs=2,
-    reason="_SpecialForm.__getitem__() has a cache (functools.lru_cache) that the call ",
-)
+@program(arguments=trained)
 def recorded(x: Tensor, y: Tensor) -> Any:
     with torch.profiler.record_function("part"):
         z = x * y

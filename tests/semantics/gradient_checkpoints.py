@@ -100,13 +100,7 @@ def checkpointed_without_gradients(x: Tensor, y: Tensor) -> Any:
     return checkpoint(_block, x, y, use_reentrant=False) + 1
 
 
-@program(
-    arguments=trained,
-    graphs=2,
-    peer=2,
-    peer_breaks=True,
-    reason="torch._dynamo.decorators.graph_break() is not traced",
-)
+@program(arguments=trained, graphs=2, peer=2, peer_breaks=True, reason="framehook.graph_break() was called")
 def checkpointed_with_a_break(x: Tensor, y: Tensor) -> Any:
     def inner(a: Tensor) -> Tensor:
         a = a.sin()

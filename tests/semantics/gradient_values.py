@@ -71,8 +71,8 @@ def subclass_that_changes_nothing(x: Tensor, y: Tensor) -> Any:
 @program(
     arguments=lambda: (rand(3, 4).as_subclass(Loud), rand(3, 4)),
     graphs=0,
-    reason="a tensor of class Loud is not traced",
     peer_breaks=True,
+    reason="a tensor of class Loud is not traced",
 )
 def subclass_that_sees(x: Tensor, y: Tensor) -> Any:
     Loud.calls.clear()
@@ -154,7 +154,7 @@ def other_distributions(x: Tensor, y: Tensor) -> Any:
     return b.sample(), b.log_prob(torch.ones(3, 4)), u.rsample(), i.log_prob(y)
 
 
-@program(arguments=plain, graphs=2, reason="a dict with keys that are not plain constants is looked through")
+@program(arguments=plain)
 def divergence(x: Tensor, y: Tensor) -> Any:
     p = torch.distributions.Normal(x, 1.0)
     q = torch.distributions.Normal(y, 2.0)
@@ -167,9 +167,7 @@ def multivariate(x: Tensor, y: Tensor) -> Any:
     return d.rsample((2,)), d.log_prob(x[:, 0])
 
 
-@program(
-    arguments=trained, graphs=2, reason="a dict with keys that are not plain constants is looked through"
-)
+@program(arguments=trained)
 def variational(x: Tensor, y: Tensor) -> Any:
     d = torch.distributions.Normal(x, F.softplus(y), validate_args=False)
     z = d.rsample()
@@ -301,7 +299,7 @@ with warnings.catch_warnings():
     SCRIPTED = torch.jit.trace(_scripted, (torch.ones(3, 4), torch.ones(3, 4)))
 
 
-@program(arguments=trained, graphs=2, reason="subscripting class list")
+@program(arguments=trained)
 def pytrees(x: Tensor, y: Tensor) -> Any:
     import torch.utils._pytree as pytree
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 from framehook.testing import check
 from tests.semantics import gradient_autograd, gradient_checkpoints, gradient_functional, gradient_values
@@ -12,6 +13,12 @@ from tests.semantics.gradient_table import PROGRAMS
 
 #: They fill the table.
 TABLES = (gradient_autograd, gradient_checkpoints, gradient_functional, gradient_values)
+
+
+@pytest.fixture(autouse=True)
+def parameters_are_checked() -> None:
+    """As in a new process; `torch.compile`, which is behind eager's `torch.cond`, turns it off."""
+    torch.distributions.Distribution.set_default_validate_args(True)
 
 
 def checked(name: str, backend: str) -> Any:

@@ -92,17 +92,8 @@ KNOWN = {
         *("indexing_by_numpy", "from_numpy", "to_numpy", "numpy_functions", "numpy_constants"),
     ),
     "not modelled yet": (
-        *(
-            "recorded",
-            "data_assigned",
-            "while_loop",
-            "scan",
-            "associative_scan",
-            "mapped",
-            "flexible_attention",
-        ),
-        *("custom_operator_by_name", "aten_operators", "attention", "divergence"),
-        *("object_with_torch_function", "variational", "scripted_function", "pytrees"),
+        *("data_assigned", "while_loop", "scan", "associative_scan", "mapped", "flexible_attention"),
+        *("attention", "object_with_torch_function", "scripted_function"),
     ),
 }
 
