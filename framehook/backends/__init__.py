@@ -54,6 +54,8 @@ def compile_graph(
         ValueError: if two placeholders stand for the same tensor; the tracer makes one of them.
         BackendError: with what the backend raised as its cause.
     """
+    if compiler.uses_autograd_tracing and eager_reason:
+        return _as_it_is(gm, eager_reason)
     if compiler.number_form is NumberForm.NUMBER or not any(
         type(each.example) in (int, float) for each in inputs
     ):
@@ -70,8 +72,6 @@ def _compile_tensors(
     if len({id(fake) for fake in fakes}) != len(fakes):
         # AOTAutograd 2.13 fails on them with an AttributeError of its own.
         raise ValueError("one tensor was passed as two graph inputs")
-    if compiler.uses_autograd_tracing and eager_reason:
-        return _as_it_is(gm, eager_reason)
     if compiler.uses_autograd_tracing and any(map(torch_compat.is_mutated_with_gradient, fakes)):
         return _as_it_is(gm, "it changes an input in place under autograd")
     if compiler.uses_autograd_tracing and changes_overlapping(inputs):

@@ -174,7 +174,7 @@ class GraphBuilder:
             guard_types(tr, *leaves(value))
             anchor = next(reversed(self.numbers.values())).node if self.numbers else self._last_placeholder
             name = f"number_{len(self.numbers)}"
-            graph = self.graph
+            graph = self.root
             with (
                 graph.inserting_after(anchor) if anchor is not None else graph.inserting_before(_first(graph))
             ):
