@@ -187,8 +187,6 @@ def _install_log_filter() -> None:
     logging.getLogger("torch._subclasses.fake_tensor").addFilter(_QuietWhileTracing())
 
 
-
-
 def enter_inference_mode(mode: bool) -> Any:
     """Enter inference mode and return the guard for `exit_inference_mode`.
 
