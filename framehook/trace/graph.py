@@ -430,7 +430,7 @@ class GraphBuilder:
         """A node for what has been run on fakes already."""
         node = self.graph.call_function(target, args)
         node.meta["example_value"] = result
-        node.meta["lines"] = tr.lines()
+        node.meta["lines"] = lines(tr)
         self.operations += 1
         return self.wrap_result(tr, node, result)
 
