@@ -7,7 +7,7 @@ import html
 import json
 from collections.abc import Iterable
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 from framehook import events
 from framehook.errors import CodeLocation
@@ -24,8 +24,7 @@ _LOOKED_UP = "classes and functions"
 _MOST_FRAMES = 6
 
 
-@dataclasses.dataclass(frozen=True)
-class ExplainedGraph:
+class ExplainedGraph(NamedTuple):
     """One entry that was made: a frame, or a piece of one between graph breaks.
 
     Attributes:
@@ -55,8 +54,7 @@ class ExplainedGraph:
     not_compiled: str
 
 
-@dataclasses.dataclass(frozen=True)
-class ExplainedBreak:
+class ExplainedBreak(NamedTuple):
     """One graph break: kind (a word of docs/graph-breaks.md), reason, what to write instead, and the call stack."""
 
     kind: str
@@ -120,7 +118,7 @@ class Explanation:
             "function": self.function,
             "backend": self.backend,
             "operations": self.operations,
-            "graphs": [dataclasses.asdict(graph) for graph in self.graphs],
+            "graphs": [graph._asdict() for graph in self.graphs],
             "breaks": [
                 {
                     "kind": each.kind,

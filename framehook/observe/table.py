@@ -74,9 +74,15 @@ def _table(functions: list[tuple[str, FunctionStats]]) -> Any:
         table.add_row(
             escaped(_short(name)), f"{each.hits:,}", f"{each.misses:,}", f"{each.hit_rate:.0%}", str(each.compiles),
             str(each.recompiles), f"{each.whole_frames:,}/{each.partial_frames:,}/{each.eager_frames:,}",
-            duration(each.total_seconds), *_speedup(each),
+            duration(each.total_seconds), _times(each), *_speedup(each),
         )  # fmt: skip
     return table
+
+
+def _times(each: FunctionStats) -> str:
+    if each.run_time is None:
+        return ""
+    return duration(each.run_time) + ("" if each.eager_time is None else f"/{duration(each.eager_time)}")
 
 
 def _speedup(each: FunctionStats) -> tuple[str, str]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from framehook.observe.terminal import duration, is_terminal, plural
 
 
-@dataclasses.dataclass(frozen=True)
-class WarmedUp:
+class WarmedUp(NamedTuple):
     """What compiling ahead did.
 
     Attributes:
