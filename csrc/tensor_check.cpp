@@ -27,6 +27,7 @@
 #    include <torch/csrc/Device.h>
 #    include <torch/csrc/Dtype.h>
 #    include <torch/csrc/autograd/python_variable.h>
+#    include <torch/csrc/autograd/variable.h>
 
 namespace framehook {
 
@@ -44,6 +45,22 @@ struct Impl : c10::TensorImpl {
     size_t dimensions() const { return sizes_and_strides_.size(); }
     const int64_t* sizes_data() const { return sizes_and_strides_.sizes_data(); }
     const int64_t* strides_data() const { return sizes_and_strides_.strides_data(); }
+    // Element type, device and the flags of who answers for sizes, strides and device, in one word; the keys
+    // come right behind it.
+    bool has_metadata_word() const {
+        return reinterpret_cast<const char*>(&key_set_) - reinterpret_cast<const char*>(&data_type_) ==
+               sizeof(uint64_t);
+    }
+    uint64_t metadata_word() const {
+        uint64_t word;
+        std::memcpy(&word, &data_type_, sizeof word);
+        return word;
+    }
+    // Without its virtual call: torch casts in the same way (variable.h, get_autograd_meta).
+    bool records_gradient() const {
+        auto* meta = static_cast<torch::autograd::AutogradMeta*>(autograd_meta());
+        return meta != nullptr && (meta->requires_grad_ || meta->grad_fn_);
+    }
     bool has_plain_storage() const { return !storage_access_should_throw_ && unsafe_storage(); }
 };
 
@@ -64,6 +81,8 @@ struct TensorCheck {
     bool has_strides;
     bool is_static;  // no symbolic dimension: compare in one go
     uint32_t dimensions;
+    // The metadata word of the last tensor that was compared field by field and fits; 0: none yet.
+    mutable uint64_t fitting_word = 0;
     std::vector<int64_t> shape;  // sizes, then strides
     std::vector<bool> symbolic;  // the same order
 };
@@ -146,30 +165,37 @@ PyObject* tensor_check_class(const TensorCheck* check) {
     return reinterpret_cast<PyObject*>(check->type);
 }
 
+// Whether element type, device and the flags that say who answers for sizes, strides and device are right.
+static bool metadata_fits(const TensorCheck* check, const Impl& impl) {
+    return impl.dtype().toScalarType() == check->dtype && impl.has_plain_device() &&
+           impl.plain_device() == check->device &&
+           (check->has_strides ? impl.has_plain_strides() : impl.has_plain_sizes());
+}
+
 bool tensor_check_matches(const TensorCheck* check, PyObject* object) {
     if (Py_TYPE(object) != check->type) return false;
     const at::Tensor& tensor = THPVariable_Unpack(object);
     const Impl& impl = Impl::of(tensor);
-    if (impl.key_set().raw_repr() != check->keys || impl.dtype().toScalarType() != check->dtype ||
-        !impl.has_plain_device() || impl.plain_device() != check->device) {
-        return false;
+    if (impl.key_set().raw_repr() != check->keys) return false;
+    const uint64_t word = impl.metadata_word();
+    if (word != check->fitting_word) {
+        if (!metadata_fits(check, impl)) return false;
+        if (impl.has_metadata_word()) check->fitting_word = word;
     }
-    if (check->requires_grad >= 0 && impl.requires_grad() != static_cast<bool>(check->requires_grad))
+    if (check->requires_grad >= 0 && impl.records_gradient() != static_cast<bool>(check->requires_grad))
         return false;
     const size_t count = check->dimensions;
-    if (!(check->has_strides ? impl.has_plain_strides() : impl.has_plain_sizes()) ||
-        impl.dimensions() != count) {
-        return false;
-    }
+    if (impl.dimensions() != count) return false;
     const int64_t* sizes = impl.sizes_data();
     const int64_t* strides = impl.strides_data();
     const int64_t* shape = check->shape.data();
     if (check->is_static) {
-        uint64_t difference = 0;
-        for (size_t i = 0; i < count; i++) difference |= static_cast<uint64_t>(sizes[i] ^ shape[i]);
+        int64_t difference = 0;
         if (check->has_strides) {
-            for (size_t i = 0; i < count; i++)
-                difference |= static_cast<uint64_t>(strides[i] ^ shape[count + i]);
+            const int64_t* wanted = shape + count;
+            for (size_t i = 0; i < count; i++) difference |= (sizes[i] ^ shape[i]) | (strides[i] ^ wanted[i]);
+        } else {
+            for (size_t i = 0; i < count; i++) difference |= sizes[i] ^ shape[i];
         }
         return difference == 0;
     }
