@@ -8,22 +8,24 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 
 from benchmarks.compilers import EAGER, FRAMEHOOK, PEER
 
-#: Title, what a ratio says, and what is asked of it, for each table.
+#: The title of each table.
 TABLES = {
-    "dispatch": ("Dispatch: one cached call", "peer / framehook", 10.0),
-    "dispatch_thread": ("Dispatch on a second thread", "peer / framehook", 10.0),
-    "dispatch_cold": ("Dispatch after 64 MiB of other memory were touched", "peer / framehook", None),
-    "trace": ("Trace: first call on a new model, warm process", "peer / framehook", 2.0),
-    "cold_start": ("Cold start: a new process", "peer / framehook", None),
-    "inference": ("End to end: inference step with Inductor", "peer / framehook", 0.98),
-    "training": ("End to end: training step with Inductor", "peer / framehook", 0.98),
+    "dispatch": "Dispatch: one cached call",
+    "dispatch_thread": "Dispatch on a second thread",
+    "dispatch_cold": "Dispatch after 64 MiB of other memory were touched",
+    "trace": "Trace: first call on a new model, warm process",
+    "retrace": "Trace again: the same model with another element type",
+    "trace_growth": "Trace of more layers",
+    "cold_start": "Cold start: a new process",
+    "inference": "End to end: inference step with Inductor",
+    "training": "End to end: training step with Inductor",
 }
 
 
@@ -72,6 +74,7 @@ def side_by_side(benchmark: Any, smoke: bool) -> Callable[..., None]:
         columns: dict[str, Callable[[], Callable[[], Any]]],
         rounds: int,
         calls: dict[str, int] | None = None,
+        goal: float | None = None,
     ) -> None:
         """Run the rounds.
 
@@ -81,6 +84,7 @@ def side_by_side(benchmark: Any, smoke: bool) -> Callable[..., None]:
             columns: for each column what prepares a round, untimed, and returns what is timed.
             rounds: how many.
             calls: how many calls are in one round of a column, if not one.
+            goal: the ratio of the peer to framehook that is asked for.
         """
         seconds: dict[str, list[float]] = {name: [] for name in columns}
         others = {name: prepare for name, prepare in columns.items() if name != FRAMEHOOK.name}
@@ -101,7 +105,7 @@ def side_by_side(benchmark: Any, smoke: bool) -> Callable[..., None]:
         medians = {
             name: statistics.median(times) / (calls or {}).get(name, 1) for name, times in seconds.items()
         }
-        benchmark.extra_info.update(table=table, row=title, medians=medians)
+        benchmark.extra_info.update(table=table, row=title, medians=medians, goal=goal)
 
     return measure
 
@@ -110,14 +114,21 @@ def _call(run: Callable[[], Any]) -> Any:
     return run()
 
 
-def _medians(config: pytest.Config) -> dict[str, dict[str, dict[str, float]]]:
-    """Table → row → column → median seconds."""
+class Row(NamedTuple):
+    """Median seconds by column, and the ratio that is asked for."""
+
+    medians: dict[str, float]
+    goal: float | None
+
+
+def _measured(config: pytest.Config) -> dict[str, dict[str, Row]]:
+    """Table → title of a row → row."""
     session = getattr(config, "_benchmarksession", None)
-    tables: dict[str, dict[str, dict[str, float]]] = {}
+    tables: dict[str, dict[str, Row]] = {}
     for result in getattr(session, "benchmarks", []):
         info = result.extra_info
         if "table" in info:
-            tables.setdefault(info["table"], {})[info["row"]] = info["medians"]
+            tables.setdefault(info["table"], {})[info["row"]] = Row(info["medians"], info["goal"])
     return tables
 
 
@@ -130,27 +141,27 @@ def _format(seconds: float | None) -> str:
     return f"{seconds * 1e9:.3g} ns"
 
 
-def _lines(name: str, rows: dict[str, dict[str, float]]) -> list[str]:
-    title, ratio_title, goal = TABLES[name]
-    columns = [c.name for c in (EAGER, PEER, FRAMEHOOK) if any(c.name in cells for cells in rows.values())]
-    wanted = f" (asked: ≥ {goal:g})" if goal else ""
-    lines = [
-        f"### {title}",
-        "",
-        "| | " + " | ".join(columns) + f" | {ratio_title}{wanted} |",
-        "|---" * (len(columns) + 2) + "|",
+def _lines(name: str, rows: dict[str, Row]) -> list[str]:
+    columns = [
+        c.name for c in (EAGER, PEER, FRAMEHOOK) if any(c.name in row.medians for row in rows.values())
     ]
-    for row, cells in rows.items():
-        ratio = ""
-        if PEER.name in cells and FRAMEHOOK.name in cells:
-            value = cells[PEER.name] / cells[FRAMEHOOK.name]
-            ratio = f"{value:.3g}" + (" **below**" if goal and value < goal else "")
-        lines.append(f"| {row} | " + " | ".join(_format(cells.get(c)) for c in columns) + f" | {ratio} |")
+    compared = PEER.name in columns and FRAMEHOOK.name in columns
+    has_goals = any(row.goal is not None for row in rows.values())
+    titles = ["", *columns, *["peer / framehook"] * compared, *["asked"] * has_goals]
+    lines = [f"### {TABLES[name]}", "", f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    for title, (medians, goal) in rows.items():
+        cells = [title, *(_format(medians.get(column)) for column in columns)]
+        if compared:
+            ratio = medians[PEER.name] / medians[FRAMEHOOK.name]
+            cells.append(f"{ratio:.3g}" + (" **below**" if goal is not None and ratio < goal else ""))
+        if has_goals:
+            cells.append("" if goal is None else f"≥ {goal:g}")
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    tables = _medians(config)
+    tables = _measured(config)
     sections = {name: _lines(name, rows) for name, rows in tables.items()}
     for lines in sections.values():
         terminalreporter.write_line("")

@@ -133,6 +133,19 @@ ROWS: dict[str, Callable[..., Program]] = {
     "counter attribute": _counting,
 }
 
+#: The ratio of the peer to framehook that is asked for.
+GOALS = {
+    "two tensors": 20,
+    "dict argument": 15,
+    "100 linear layers": 20,
+    "BERT, 12 layers": 20,
+    "Qwen3, 36 layers": 25,
+    "four graph breaks": 10,
+    RANDOM_SIZES: 15,
+    "two instances alternating": 15,
+    "counter attribute": 10,
+}
+
 
 Calls = dict[str, list[Callable[[], Any]]]
 
@@ -167,7 +180,7 @@ def _in_rounds(side_by_side: Callable[..., None], table: str, title: str, ready:
     repeats = {name: 1 if smoke else _calls_in(ROUND_SECONDS, calls) for name, calls in ready.items()}
     rounds = {name: partial(partial, _run, calls, repeats[name]) for name, calls in ready.items()}
     counts = {name: repeats[name] * len(calls) for name, calls in ready.items()}
-    side_by_side(table, title, rounds, rounds=ROUNDS, calls=counts)
+    side_by_side(table, title, rounds, rounds=ROUNDS, calls=counts, goal=GOALS[title])
 
 
 @pytest.mark.parametrize("title", ROWS)
