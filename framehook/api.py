@@ -23,6 +23,7 @@ from framehook.observe import counters
 from framehook.observe.counters import Stats
 from framehook.observe.explanation import Explanation, Recorder
 from framehook.observe.history import history
+from framehook.observe.terminal import short_place
 from framehook.observe.warming import WarmedUp, tracked
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -229,6 +230,8 @@ def _why_skipped(fn: Any) -> str:
     """Why frames of a callable are never looked up, if that is known beforehand."""
     call = fn if isinstance(fn, FunctionType | MethodType) else type(fn).__call__
     function: Any = getattr(call, "__func__", call)
+    if isinstance(function, CompiledFunction):
+        return function.handle.skipped
     if not isinstance(function, FunctionType):
         return f"{type(fn).__qualname__} is called by C code; what it calls may be compiled"
     kinds = (
@@ -253,8 +256,8 @@ class Capture:
     One capture is one handle: enter it as often as you like, what was compiled once is used again.
     """
 
-    def __init__(self, options: CompileOptions) -> None:
-        self.handle = _make_handle(options, "a capture")
+    def __init__(self, options: CompileOptions, name: str = "a capture") -> None:
+        self.handle = _make_handle(options, name)
 
     def __enter__(self) -> Capture:
         if not config.disable:
@@ -324,10 +327,13 @@ def capture(
     """
     if dynamic:
         directives.warn_static("dynamic=True", stacklevel=3)
-    return Capture(_options(backend, fullgraph, dynamic, mode, options, warmup_calls, min_graph_ops))
+    caller = sys._getframe(1)
+    name = f"the capture at {short_place(caller.f_code.co_filename, caller.f_lineno)}"
+    return Capture(_options(backend, fullgraph, dynamic, mode, options, warmup_calls, min_graph_ops), name)
 
 
 def _handle_of(fn: object) -> Handle:
+    fn = fn.__func__ if isinstance(fn, MethodType) else fn
     view = module_view.view_of(fn)
     target = fn if view is None else type(fn).__call__.__get__(fn)
     handle = getattr(target, "handle", None) if isinstance(target, CompiledFunction | Capture) else None
@@ -372,12 +378,17 @@ def explain(
         if fresh is fn:
             return Explanation(_name(fn), "nothing", nothing="config.disable is set (FRAMEHOOK_DISABLE)")
         handle = _handle_of(fresh)
+        is_inside = _C.active_handle() is not None
         with Recorder(Explanation(handle.name, handle.compiler.name), handle.serial) as found:
             try:
                 found.result = fresh(*args, **kwargs)
             except Exception as error:
                 found.error = f"{type(error).__name__}: {error}"
         found.nothing = counters.stats_of([handle]).nothing
+        if is_inside:
+            found.nothing = (
+                "a capture or a compiled function around it has its frames: call it outside of that"
+            )
         return found
 
     return explained

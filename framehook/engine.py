@@ -68,15 +68,19 @@ def compile_frame(handle: Handle, record: _C.FrameRecord) -> _C.Entry | None:
     """
     if not _C.StateSnapshot().is_plain and not torch_compat.is_only_device_modes():
         # The user's modes and hooks would see what tracing does; and each fresh mode object would be a recompile.
-        _hold_back(handle, record, "a torch-function or dispatch mode, or a hook of autograd, is active")
+        _hold_back(
+            handle,
+            place_of(record.code),
+            "a torch-function or dispatch mode, or a hook of autograd, is active",
+        )
         return None
     if not policy.may_compile():
-        _hold_back(handle, record, f"the stance is {stances.current()}")
+        _hold_back(handle, place_of(record.code), f"the stance is {stances.current()}")
         return None
     state = policy.state_of(handle, record)
     handle.misses[state.place] += 1
     if not _take_turn(handle):
-        _hold_back(handle, record, "another thread was compiling")
+        _hold_back(handle, state.place, "another thread was compiling")
         return None
     try:
         for entry in handle.entries_of(state):
@@ -84,9 +88,9 @@ def compile_frame(handle: Handle, record: _C.FrameRecord) -> _C.Entry | None:
                 return entry  # another thread has made it since
         decision, reason = policy.decide(handle, state, record)
         if decision is Decision.EAGER:
-            _hold_back(handle, record, reason)
+            _hold_back(handle, state.place, reason)
             return None
-        _tell_miss(handle, record, reason or "compile")
+        _tell_miss(handle, state.place, reason or "compile")
         if decision is Decision.APART:
             return _compile_apart(handle, state, record, reason)
         entries = handle.entries_of(state)
@@ -109,14 +113,15 @@ def compile_frame(handle: Handle, record: _C.FrameRecord) -> _C.Entry | None:
         _one_at_a_time.release()
 
 
-def _hold_back(handle: Handle, record: _C.FrameRecord, reason: str) -> None:
+def _hold_back(handle: Handle, place: Place, reason: str) -> None:
     """Let the frame run eagerly, and remember why."""
-    handle.held_back[place_of(record.code)] = reason
-    _tell_miss(handle, record, reason)
+    handle.held_back[place] = reason
+    _tell_miss(handle, place, reason)
 
 
-def _tell_miss(handle: Handle, record: _C.FrameRecord, decision: str) -> None:
-    events.emit(events.Miss(handle.serial, *place_of(record.code), decision))
+def _tell_miss(handle: Handle, place: Place, decision: str) -> None:
+    if events.is_wanted("miss"):
+        events.emit(events.Miss(handle.serial, *place, decision))
 
 
 def _take_turn(handle: Handle) -> bool:
@@ -149,7 +154,9 @@ def _compile(
     handle: Handle, state: CodeState, record: _C.FrameRecord, stop: trace.Stop | None = None
 ) -> _C.Entry | None:
     clock = _Clock()
-    events.emit(events.CompileStart(handle.serial, *state.place, clock))
+    events.emit(
+        events.CompileStart(handle.serial, *state.place, "" if stop is None else stop.reason.reason, clock)
+    )
     capture = None
     try:
         clock.time("imports", _first_imports)

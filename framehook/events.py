@@ -54,10 +54,12 @@ class CompileStart(Event):
     """A frame is about to be traced.
 
     Attributes:
+        reason: why only now, or why again: what `Miss` says of the decision.
         progress: how far it has come, while it lasts: `phase`, and `operations` so far.
     """
 
     kind: ClassVar[str] = "compile_start"
+    reason: str = ""
     progress: Progress | None = dataclasses.field(default=None, repr=False, compare=False)
 
 
@@ -154,7 +156,7 @@ class FirstRun(Event):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Miss(Event):
-    """No entry fits a frame.
+    """No entry fits a frame.  Made only while somebody listens.
 
     Attributes:
         decision: "compile", or why the frame runs eagerly this time.
@@ -180,6 +182,26 @@ KINDS = tuple(
     cls.kind for cls in (CompileStart, CompileEnd, FirstRun, Recompile, GraphBreak, GiveUp, Miss, HandleEnd)
 )
 _callbacks: dict[str, list[Callback]] = {kind: [] for kind in KINDS}
+
+
+# Callbacks that want records only at times: whether now, and what to call.  Records of frequent kinds are made only
+# where somebody wants them.
+_at_times: dict[str, list[tuple[Callable[[], bool], Callback]]] = {kind: [] for kind in KINDS}
+
+
+def on_if(kind: str, condition: Callable[[], bool], callback: Callback) -> None:
+    """Call `callback(record)` at events of `kind` while the condition holds, for the life of the process."""
+    _at_times[kind].append((condition, callback))
+
+
+def is_wanted(kind: str) -> bool:
+    """Whether somebody wants records of this kind now."""
+    if _callbacks[kind]:
+        return True
+    for condition, _ in _at_times[kind]:  # noqa: SIM110  asked at every miss: no generator
+        if condition():
+            return True
+    return False
 
 
 def on(kind: str, callback: Callback) -> Callable[[], None]:
@@ -216,7 +238,8 @@ def on(kind: str, callback: Callback) -> Callable[[], None]:
 
 def emit(record: Event) -> None:
     """Hand a record to its callbacks."""
-    for callback in _callbacks[record.kind]:
+    at_times = [callback for condition, callback in _at_times[record.kind] if condition()]
+    for callback in (*_callbacks[record.kind], *at_times):
         try:
             callback(record)
         except Exception:

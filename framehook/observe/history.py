@@ -24,6 +24,8 @@ from framehook.observe.listing import lines_of, user_line
 #: Compiles that are kept, and operations of each whose graph is kept.
 _MOST_COMPILES = 400
 _MOST_NODES = 3000
+_MOST_FUNCTIONS = 5000
+_MOST_REASONS = 5
 
 
 class Node(NamedTuple):
@@ -79,7 +81,7 @@ class History:
         #: By file: lines with operations in a graph; lines at which a graph broke, with the reasons.
         self.in_graph: dict[str, set[int]] = {}
         self.native: dict[str, dict[int, dict[str, None]]] = {}
-        self.gave_up: list[tuple[float, events.GiveUp]] = []
+        self.gave_up: deque[tuple[float, events.GiveUp]] = deque(maxlen=_MOST_COMPILES)
         self._local = threading.local()
 
     def clear(self) -> None:
@@ -91,15 +93,11 @@ class History:
         self.gave_up.clear()
 
     # -- events, in the order in which they come ----------------------------------------------------------------
-    def on_miss(self, record: events.Miss) -> None:
-        self._local.decision = record.decision
-        self._local.recompile = None
-
     def on_recompile(self, record: events.Recompile) -> None:
         self._local.recompile = record
 
     def on_compile_start(self, record: events.CompileStart) -> None:
-        found = Compile(time.time(), record.handle, record.place, getattr(self._local, "decision", ""))
+        found = Compile(time.time(), record.handle, record.place, record.reason)
         recompile = getattr(self._local, "recompile", None)
         if recompile is not None:
             found.reasons, found.cure = recompile.reasons, recompile.cure
@@ -111,7 +109,9 @@ class History:
         if current is not None:
             current.breaks.append(record)
         at = record.stack[-1]
-        self.native.setdefault(at.filename, {}).setdefault(at.line, {})[record.reason] = None
+        reasons = self.native.setdefault(at.filename, {}).setdefault(at.line, {})
+        if len(reasons) < _MOST_REASONS:
+            reasons[record.reason] = None
 
     def on_compile_end(self, record: events.CompileEnd) -> None:
         current: Compile | None = getattr(self._local, "compile", None)
@@ -123,10 +123,10 @@ class History:
         current.seconds = dict(record.seconds)
         current.frames = list(record.frames)
         for place, outcome in record.frames:
-            function = self.functions.setdefault(place, Function())
+            function = self._function(place)
             function.outcomes[outcome] = function.outcomes.get(outcome, 0) + 1
         if record.outcome == "eager":
-            self.functions.setdefault(record.place, Function()).eager_reason = record.reason
+            self._function(record.place).eager_reason = record.reason
         artifacts = record.artifacts
         for code, flags in artifacts.get("visited", {}).items():
             self._note_lines(code, flags)
@@ -147,8 +147,13 @@ class History:
     def on_give_up(self, record: events.GiveUp) -> None:
         self.gave_up.append((time.time(), record))
 
+    def _function(self, place: Place) -> Function:
+        if place not in self.functions and len(self.functions) >= _MOST_FUNCTIONS:
+            return Function()  # one too many: it is not kept
+        return self.functions.setdefault(place, Function())
+
     def _note_lines(self, code: CodeType, flags: bytearray) -> None:
-        function = self.functions.setdefault(place_of(code), Function())
+        function = self._function(place_of(code))
         instructions = decode(code).instructions
         if not function.lines:
             function.lines.update(inst.line for inst in instructions if inst.line is not None)
@@ -193,7 +198,6 @@ def _shape(value: Any) -> str:
 
 #: Of this process.
 history = History()
-events.on("miss", history.on_miss)
 events.on("recompile", history.on_recompile)
 events.on("compile_start", history.on_compile_start)
 events.on("graph_break", history.on_graph_break)

@@ -7,6 +7,7 @@ torch's format.
 from __future__ import annotations
 
 import atexit
+import functools
 import logging
 from collections.abc import Iterable
 
@@ -137,7 +138,7 @@ events.on("graph_break", _on_graph_break)
 events.on("recompile", _on_recompile)
 events.on("compile_end", _on_compile_end)
 events.on("give_up", _on_give_up)
-events.on("miss", _on_miss)
+events.on_if("miss", functools.partial(_loggers["dispatch"].isEnabledFor, logging.INFO), _on_miss)
 atexit.register(_at_exit)
 if config.logs:
     set_logs(config.logs)

@@ -105,6 +105,26 @@ def test_a_callback_may_take_itself_out() -> None:
     assert calls == 1
 
 
+def test_misses_and_first_runs_in_their_order() -> None:
+    seen: list[events.Event] = []
+    stops = [framehook.events.on(kind, seen.append) for kind in events.KINDS if kind != "handle_end"]
+    compiled = framehook.compile(double, backend="eager", warmup_calls=1, dynamic=False)
+    for size in (2, 2, 2, 3):
+        compiled(torch.ones(size))
+    for stop in stops:
+        stop()
+    assert [each.kind for each in seen] == [
+        "miss",
+        *("miss", "compile_start", "compile_end", "first_run"),
+        *("miss", "recompile", "compile_start", "compile_end", "first_run"),
+    ]
+    assert "call 1 of 1" in seen[0].decision
+    assert seen[4].seconds > 0
+    assert seen[2].progress.operations >= 0
+    compiled(torch.ones(4))
+    assert len(seen) == 10
+
+
 def test_unknown_kinds_and_callbacks_are_refused() -> None:
     with pytest.raises(ValueError, match="compile_start"):
         framehook.events.on("compile_begin", print)

@@ -103,6 +103,24 @@ def test_it_says_what_cannot_be_called() -> None:
         assert "FRAMEHOOK_DISABLE" in framehook.explain(programs.double)(torch.ones(2)).nothing
 
 
+class Holder:
+    @framehook.compile(backend="eager")
+    def method(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+
+def test_compiled_methods_and_calls_inside_of_a_capture() -> None:
+    holder = Holder()
+    assert framehook.explain(holder.method)(torch.ones(2)).operations == 1
+    assert framehook.warmup(holder.method, [torch.ones(2)]).compiles == 1
+    assert framehook.stats(holder.method).compiles == 1
+    with framehook.capture(backend="eager"):
+        found = framehook.explain(holder.method)(torch.ones(2))
+    assert "a capture or a compiled function around it" in found.nothing
+    assert torch.equal(found.result, torch.full((2,), 2.0))
+    framehook.reset(holder.method)
+
+
 def test_guards_are_grouped_by_what_they_are_about() -> None:
     found = framehook.explain(programs.model())(torch.ones(2, 4))
     assert {"L['self']", "L['args']", "state"} <= set(found.guards)
