@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 import framehook
 from framehook.testing import CompileCounter
@@ -84,3 +86,45 @@ def test_many_threads_one_function() -> None:
         list(pool.map(run, range(8)))
     run(0)
     assert counter.frame_count == 4
+
+
+def test_guards_are_checked_while_another_thread_changes_what_they_read() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(4, 4, bias=False)
+            self.mode = "plain"
+            self.options = {"sign": 1}
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = self.linear(x)
+            return -y if self.mode == "negated" else y * self.options["sign"]
+
+    model, done = Scaled(), threading.Event()
+    compiled = framehook.compile(model, backend="eager")
+    x = torch.ones(2, 4)
+    outcomes = [model(x), -model(x)]
+
+    def change() -> None:
+        turn = 0
+        while not done.is_set():
+            turn += 1
+            model.mode = ("plain", "negated")[turn % 2]
+            model.options = {"sign": (-1, 1)[turn % 2]}
+            model.__dict__[f"other{turn % 50}"] = turn
+            model.__dict__.pop(f"other{(turn + 25) % 50}", None)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(3000):
+            result = compiled(x)
+            assert any(torch.equal(result, outcome) for outcome in outcomes)
+    finally:
+        done.set()
+        thread.join()
+        sys.setswitchinterval(interval)
+    model.mode, model.options = "plain", {"sign": 1}
+    assert torch.equal(compiled(x), outcomes[0])

@@ -17,34 +17,13 @@ from tests.semantics.guard_rows_tensors import TENSORS
 from tests.semantics.guard_rows_values import VALUES
 from tests.semantics.guard_table import Row, check
 
-
-def _parameters(rows: list[Row]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("row", rows, ids=[row.name for row in rows])
+ROWS = [row for table in (TENSORS, VALUES, NAMES, STATE, MODULES) for row in table.rows]
 
 
-@_parameters(TENSORS.rows)
-def test_tensors(row: Row) -> None:
-    check(row)
-
-
-@_parameters(VALUES.rows)
-def test_values_and_objects(row: Row) -> None:
-    check(row)
-
-
-@_parameters(NAMES.rows)
-def test_names_and_code(row: Row) -> None:
-    check(row)
-
-
-@_parameters(STATE.rows)
-def test_process_state(row: Row) -> None:
-    check(row)
-
-
-@_parameters(MODULES.rows)
-def test_modules(row: Row) -> None:
-    check(row)
+@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
+@pytest.mark.parametrize("first_calls", [1, 4], ids=["cold", "warm"])
+def test_change(row: Row, first_calls: int) -> None:
+    check(row, first_calls)
 
 
 @pytest.mark.parametrize(
