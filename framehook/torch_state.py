@@ -1,6 +1,6 @@
-"""The state of torch that a traced frame may change, read and put back: grad mode, autocast, defaults.
+"""The state of torch that a traced frame may change, read and put back: grad mode, autocast, defaults, flags.
 
-Public interfaces of torch, but for `torch._C._set_grad_enabled`.
+Public interfaces of torch, but for `torch._C._set_grad_enabled` and the flags.
 """
 
 from __future__ import annotations
@@ -29,9 +29,33 @@ class TorchState(NamedTuple):
     autocast: tuple[AutocastState, ...]
     autocast_cache: bool
     autocast_nesting: int
-    default_dtype: torch.dtype
+    flags: tuple[Any, ...]
     deterministic: int
     matmul_precision: str
+
+
+#: A reader and a setter for each flag: the default dtype, and which kernels `scaled_dot_product_attention` may choose
+#: (`torch.nn.attention.sdpa_kernel`): those are chosen where the operation is called, so a graph can set the flags.
+#: Matmul precision and deterministic algorithms are looked at while kernels run; setting them ends a graph.
+#: Checked: 2.13.0, 2.14.1.
+FLAGS: list[tuple[Callable[[], Any], Callable[[Any], None]]] = [
+    (torch.get_default_dtype, torch._C._set_default_dtype)
+]
+for _name in ("flash", "math", "mem_efficient", "cudnn", "overrideable"):
+    _reader = getattr(torch._C, f"_get_{_name}_sdp_enabled", None)
+    _setter = getattr(torch._C, f"_set_sdp_use_{_name}", None)
+    if _reader is not None and _setter is not None:
+        FLAGS.append((_reader, _setter))
+
+
+def flag_difference(entry: TorchState) -> list[tuple[Callable[[Any], None], Any, Any]]:
+    """The setters of flags that are others now than in `entry`, each with the value there and the value now."""
+    found = []
+    for (reader, setter), value in zip(FLAGS, entry.flags, strict=True):
+        now = reader()
+        if now != value:
+            found.append((setter, value, now))
+    return found
 
 
 @functools.cache
@@ -60,7 +84,7 @@ def save_state() -> TorchState:
         ),
         torch.is_autocast_cache_enabled(),
         nesting,
-        torch.get_default_dtype(),
+        tuple(reader() for reader, _ in FLAGS),
         torch.get_deterministic_debug_mode(),
         torch.get_float32_matmul_precision(),
     )
@@ -79,8 +103,8 @@ def restore_state(state: TorchState) -> None:
         torch.autocast_decrement_nesting()
     for _ in range(state.autocast_nesting - now.autocast_nesting):
         torch.autocast_increment_nesting()
-    if now.default_dtype != state.default_dtype:
-        torch.set_default_dtype(state.default_dtype)
+    for setter, value, _ in flag_difference(state):
+        setter(value)
     if now.deterministic != state.deterministic:
         torch.set_deterministic_debug_mode(state.deterministic)
     if now.matmul_precision != state.matmul_precision:

@@ -41,6 +41,10 @@ def _owner(e: Emitter, value: Value) -> Callable[[], None]:
 
 
 def _list(e: Emitter, value: ListValue) -> None:
+    if value.appended:
+        e.call(list.extend, _owner(e, value), lambda: e.emit_items(value.items[-value.appended :]))
+        e.builder.pop_top()
+        return
     if value.began_empty and value.was_filled and not value.items:
         e.call(list.append, _owner(e, value), e.const(None))
         e.builder.pop_top()

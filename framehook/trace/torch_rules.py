@@ -17,6 +17,7 @@ from framehook.trace import (  # noqa: F401  (their rules enter the table)
     distribution_rules,
     inference_rules,
     optimizer_rules,
+    state_rules,
     transforms,
 )
 from framehook.trace.c_calls import call_c_method, call_unbound, check_implementation

@@ -774,7 +774,7 @@ class SymbolicTracer:
 
     # -- torch state -----------------------------------------------------------------------------
     def change_state(self, setter: Any, args: list[Any]) -> Any:
-        """Change autocast's state: now, in the graph, and (where the trace stops) for real."""
+        """Change autocast's state or a flag: now, in the graph, and (where the trace stops) for real."""
         self.builder.state_call(setter, *args)
         if setter is torch.set_autocast_cache_enabled:
             # The cache stays off while tracing: fake casts must not enter it.
@@ -799,6 +799,9 @@ class SymbolicTracer:
         for setter, args in undo:
             self.builder.state_call(setter, *args)
         changes.extend(redo)
+        for setter, before, now in torch_state.flag_difference(entry):
+            self.builder.state_call(setter, before)
+            changes.append((setter, (now,)))
         return changes
 
     def set_grad_enabled(self, is_enabled: bool) -> None:

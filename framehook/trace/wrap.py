@@ -345,6 +345,12 @@ def _partial(tr: Any, obj: functools.partial[Any], source: Source) -> Value:
     return value
 
 
+def _enum_of_c(tr: Any, obj: Any, source: Source) -> Value:
+    """A member of an enumeration of C++ code."""
+    tr.guard(source, Check.IDENTITY, obj)
+    return ConstantValue(obj, source)
+
+
 _MAKERS: dict[type, Wrapper] = {
     list: _list,
     tuple: _tuple,
@@ -362,6 +368,7 @@ _MAKERS: dict[type, Wrapper] = {
     slice: _slice,
     torch.Tensor: _tensor,
     torch.nn.Parameter: _tensor,
+    torch._C._SDPBackend: _enum_of_c,
 }
 
 #: By id: a metaclass may define what the hash of a class is.

@@ -7,6 +7,8 @@ import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from torch.backends import ContextProp, PropModule
+
 from framehook.guards.guard import Check
 from framehook.source import ObjectSource
 from framehook.values.base import ConstantValue, Tracer, Value, is_constant, to_constant
@@ -396,12 +398,22 @@ class ModuleObjectValue(Value):
         if module_name(self.module) == "torch._VF" and hasattr(self.module, name):
             # A module object that looks everything up among torch's operations.
             return tr.constant_object(getattr(self.module, name))
+        if isinstance(self.module, PropModule):
+            return self._flag(tr, name)
         if type(self.module) is not types.ModuleType or "__getattr__" in namespace:
             tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is made on demand")
         if hasattr(types.ModuleType, name):
             tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is not modelled")
         tr.guard(self.source.instance_dict(), Check.NO_KEY, name)
         tr.throw(AttributeError, f"module '{module_name(self.module)}' has no attribute '{name}'")
+
+    def _flag(self, tr: Tracer, name: str) -> Value:
+        """An attribute of a module of `torch.backends`: a flag, or what the real module has."""
+        raw = tr.class_attr(type(self.module), name)
+        if isinstance(raw, ContextProp):
+            getter = raw.getter  # type: ignore[no-untyped-call, unused-ignore]
+            return tr.call(tr.constant_object(getter), [], {})
+        return self.get_attr(tr, "m").realize(tr).get_attr(tr, name)
 
     def _guard_class(self, tr: Tracer, name: str) -> None:
         """The class of a module can be replaced; one of its own may serve the attribute."""

@@ -12,6 +12,7 @@ import torch
 
 from framehook import _C
 from framehook.values.base import LazyValue, Tracer, Value, defines
+from framehook.values.mappings import DictValue
 from framehook.values.real_classes import derives
 from framehook.values.sequences import SequenceValue
 
@@ -64,6 +65,17 @@ def has_seen_end(obj: object) -> bool:
             below.extend(_content(each))
         level = below
     return False
+
+
+def goes_unseen(value: Value) -> bool:
+    """Whether nobody sees when an object of this kind goes: a tensor, a number, or what is put together of them."""
+    if isinstance(value, LazyValue):
+        return type(value.obj) in _SILENT or derives(type(value.obj), torch.Tensor)
+    if isinstance(value, SequenceValue):
+        return value.source is None and all(map(goes_unseen, value.items))
+    if isinstance(value, DictValue):
+        return value.source is None and all(goes_unseen(item) for _, item in value.items.values())
+    return value.python_type() in _SILENT or derives(value.python_type(), torch.Tensor)
 
 
 def check_let_go(tr: Tracer, *values: Value | None) -> None:

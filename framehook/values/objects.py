@@ -16,7 +16,7 @@ from framehook import _C
 from framehook.guards.guard import Check
 from framehook.values.base import ConstantValue, ObservedException, Tracer, Value, to_constant
 from framehook.values.descriptors import part_of
-from framehook.values.endings import check_let_go, check_object_let_go
+from framehook.values.endings import check_let_go, check_object_let_go, goes_unseen
 from framehook.values.functions import BoundMethodValue
 from framehook.values.iterators import ItemIterator
 from framehook.values.mappings import DictValue, OwnKey, hash_key
@@ -69,6 +69,9 @@ _PLAIN_SETTERS = (
 _OWN_LOOKUP = (threading.local, weakref.ProxyType, weakref.CallableProxyType)
 
 
+_NONE: frozenset[str] = frozenset()
+
+
 class ObjectValue(Value):
     """An object whose class decides what it does.
 
@@ -77,7 +80,7 @@ class ObjectValue(Value):
     stores (the dict in a dict subclass).
     """
 
-    __slots__ = ("attrs", "base", "changed", "cls", "obj", "stored", "version")
+    __slots__ = ("attrs", "base", "changed", "cls", "obj", "stored", "unseen", "version")
 
     def __init__(
         self, cls: type, obj: object | None, source: Source | None = None, base: Value | None = None
@@ -91,6 +94,8 @@ class ObjectValue(Value):
         self.attrs: dict[str, Value | None] = {}
         #: Names stored or deleted by the frame, in order; True: what was there at entry goes first.
         self.stored: dict[str, bool] = {}
+        #: Names stored whatever was there.
+        self.unseen: frozenset[str] | set[str] = _NONE
         self.changed = False
         self.version = 0  # moves with every attribute stored or deleted
 
@@ -105,14 +110,25 @@ class ObjectValue(Value):
         """What the instance `__dict__` holds under `name`, or None; either answer is guarded."""
         if name in self.attrs:
             return self.attrs[name]
-        if self.obj is None:
-            return None
-        if any(derives(self.cls, each) for each in _OWN_LOOKUP):
-            tr.graph_break("attribute", f"attribute '{name}' of {self.describe()} is served by C code")
-        namespace = instance_dict(self.obj)
+        namespace = self._namespace(tr)
         if namespace is None:
             return None
         assert self.source is not None
+        if name in namespace:
+            found = self.attrs[name] = tr.found(tr.lazy(namespace[name], self.source.attr(name)))
+            return found
+        tr.guard(self.source.instance_dict(), Check.NO_KEY, name)
+        return None
+
+    def _namespace(self, tr: Tracer) -> dict[str, Any] | None:
+        """The real `__dict__`, or None if the object has none."""
+        if self.obj is None:
+            return None
+        if any(derives(self.cls, each) for each in _OWN_LOOKUP):
+            tr.graph_break("attribute", f"the attributes of {self.describe()} are served by C code")
+        namespace = instance_dict(self.obj)
+        if namespace is None:
+            return None
         owner = tr.namespaces.get(id(namespace))
         if owner is None:
             if not has_plain_names(namespace):
@@ -120,11 +136,7 @@ class ObjectValue(Value):
             owner = tr.namespaces[id(namespace)] = self
         if owner is not self and getattr(owner, "obj", None) is not self.obj:
             tr.graph_break("container", f"{self.describe()} shares its __dict__")
-        if name in namespace:
-            found = self.attrs[name] = tr.found(tr.lazy(namespace[name], self.source.attr(name)))
-            return found
-        tr.guard(self.source.instance_dict(), Check.NO_KEY, name)
-        return None
+        return namespace
 
     def get_attr(self, tr: Tracer, name: str) -> Value:
         cls = self.cls
@@ -206,11 +218,20 @@ class ObjectValue(Value):
         if not has_instance_dict(self.cls):
             tr.throw(AttributeError, no_place(self.cls, name, raw is not MISSING))
         if self.obj is not None and name not in self.attrs:
-            self.instance_attr(tr, name)  # guards whether the name was there: it decides the order
+            if goes_unseen(value) and self._namespace(tr) is not None:
+                self._store_unseen(tr, name, value)
+                return
+            self.instance_attr(tr, name)  # guards whether the name was there: what is there, goes
         if self.obj is not None and self.attrs.get(name) is not None and name not in self.stored:
             assert self.source is not None
             tr.guard(self.source.instance_dict(), Check.HAS_KEY, name)
         self.store(tr, name, value)
+
+    def _store_unseen(self, tr: Tracer, name: str, value: Value) -> None:
+        """Store an attribute whether it is there or not: as it is the same kind of thing each time, so is what goes."""
+        check_object_let_go(tr, (instance_dict(self.obj) or {}).get(name))
+        self.store(tr, name, value)
+        self.unseen = {*self.unseen, name}
 
     def set_through_descriptor(self, tr: Tracer, raw: object, name: str, value: Value | None) -> None:
         """Store to (or, with None, delete through) a data descriptor of the class."""
@@ -259,6 +280,11 @@ class ObjectValue(Value):
             return
         if value is None:
             self.stored.pop(name, None)
+            if name in self.unseen:
+                self.unseen = self.unseen - {name}
+                is_there = name in (instance_dict(self.obj) or ())
+                assert self.source is not None
+                tr.guard(self.source.instance_dict(), Check.HAS_KEY if is_there else Check.NO_KEY, name)
             if name in (instance_dict(self.obj) or ()) or is_slot(self.cls, name):
                 self.stored[name] = True
         elif self.stored.get(name):

@@ -186,10 +186,13 @@ class ListValue(SequenceValue):
     of its own all the same, and from that `list.sort` knows that the list has been changed.
     """
 
-    __slots__ = ("began_empty", "changed", "was_filled")
+    __slots__ = ("appended", "began_empty", "changed", "is_looked_through", "was_filled")
 
     def __init__(self, items: list[Value], source: Source | None = None) -> None:
         super().__init__(items, source)
+        #: How many of the last elements came to a list of which nobody asked how long it is.
+        self.appended = 0
+        self.is_looked_through = False
         self.changed = False
         self.began_empty = not items
         self.was_filled = False
@@ -199,6 +202,35 @@ class ListValue(SequenceValue):
 
     def make(self, items: list[Value]) -> Value:
         return ListValue(items)
+
+    def guard_length(self, tr: Tracer) -> None:
+        if not self.length_guarded:
+            self.length_guarded = True
+            tr.guard(self.source, Check.LENGTH, len(self.items) - self.appended)
+            self.appended = 0
+
+    def append(self, tr: Tracer, value: Value) -> None:
+        """Add an element; how many there are need not be known."""
+        if self.length_guarded or self.is_looked_through:
+            self.touch(tr)
+        else:
+            self.appended += 1
+            self.was_filled = True
+            if not self.changed:
+                self.changed = True
+                tr.mutated(self)
+        self.items.append(value)
+
+    def get_item(self, tr: Tracer, key: Value) -> Value:
+        if self.appended:
+            self.guard_length(tr)
+        return super().get_item(tr, key)
+
+    def iterate(self, tr: Tracer) -> Value:
+        if self.appended:
+            self.guard_length(tr)
+        self.is_looked_through = True
+        return super().iterate(tr)
 
     def touch(self, tr: Tracer) -> None:
         """The list is about to change."""
@@ -477,8 +509,7 @@ def ask_for_length(tr: Tracer, value: Value) -> None:
 
 def _list_append(tr: Tracer, self: ListValue, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
     check_arguments(tr, "append", args, kwargs, 1, 1)
-    self.touch(tr)
-    self.items.append(args[0])
+    self.append(tr, args[0])
     return ConstantValue(None)
 
 

@@ -329,7 +329,7 @@ def while_else(x):
     return x, n
 
 
-@program(2)
+@program(1)
 def loop_continue_try(x):
     log = []
     for i in range(4):

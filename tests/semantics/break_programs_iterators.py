@@ -23,7 +23,7 @@ def genexp_in_call_break(x):
     return torch.stack(tuple(r + (brk() or 1) for r in x)), "".join(str(i) for i in range(3) if not brk())
 
 
-@program(3)
+@program(1)
 def zip_gen(x):
     def g():
         for i in range(3):

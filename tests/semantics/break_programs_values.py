@@ -27,7 +27,7 @@ def range_loop_items(x):
     return s, x
 
 
-@program(4)
+@program(6)
 def train_loop(x):
     w = x.clone().requires_grad_()
     opt = torch.optim.SGD([w], lr=0.1)

@@ -342,7 +342,6 @@ def a_frame_that_raises(x: Tensor, y: Tensor) -> Any:
 @program(
     peer=0,
     arguments=lambda: (*tensors(), [1]),
-    in_all=2,
     reason="an exception that leaves the frame is raised natively",
 )
 def a_frame_that_raises_after_a_mutation(x: Tensor, y: Tensor, rows: list[Any]) -> Any:

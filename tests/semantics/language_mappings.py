@@ -586,7 +586,7 @@ def sets_of_the_caller(x: Tensor, y: Tensor, numbers: set[int], letters: frozens
     return x * len(numbers), 2 in numbers, "a" in letters, numbers | {9}, sorted(letters)
 
 
-@program(arguments=lambda: (*tensors(), {"a": 1, "b": [2]}), in_all=2)
+@program(arguments=lambda: (*tensors(), {"a": 1, "b": [2]}), in_all=3)
 def a_dict_of_the_caller(x: Tensor, y: Tensor, table: dict[str, Any]) -> Any:
     table["b"].append(x + 1)
     table["c"] = table.pop("a")

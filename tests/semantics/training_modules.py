@@ -123,7 +123,7 @@ def list_of_results(compile: Compile) -> Running:
     return calling(compile, Module())
 
 
-@script(in_all=4, peer=(1, 4))
+@script(peer=(1, 4))
 def list_that_nobody_reads(compile: Compile) -> Running:
     class Module(_Writing):
         def __init__(self) -> None:
@@ -138,7 +138,7 @@ def list_that_nobody_reads(compile: Compile) -> Running:
     return calling(compile, Module())
 
 
-@script(in_all=2, reason="an attribute that the first call makes is there in the second")
+@script()
 def last_activation(compile: Compile) -> Running:
     class Module(_Writing):
         def forward(self, x: Tensor) -> Tensor:
@@ -352,7 +352,7 @@ def call_that_is_overridden(compile: Compile) -> Running:
     return calling(compile, Module())
 
 
-@script(in_all=2, reason="an attribute that the first call makes is there in the second")
+@script()
 def property_and_setattr(compile: Compile) -> Running:
     class Module(_Writing):
         @property

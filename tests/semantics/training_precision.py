@@ -250,7 +250,7 @@ def backend_flags_read(compile: Compile) -> Running:
     return function(compile, fn)
 
 
-@script(graphs=2, reason="the choice of kernels is set natively")
+@script()
 def sdpa_kernel_chosen(compile: Compile) -> Running:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
