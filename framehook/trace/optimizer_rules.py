@@ -20,6 +20,7 @@ from framehook.guards.guard import Check
 from framehook.trace import calls
 from framehook.trace.rules import positional, rule
 from framehook.values.base import ConstantValue, Value
+from framehook.values.numbers import is_deferred, is_untouched_number
 from framehook.values.objects import ObjectValue
 from framehook.values.sequences import ListValue, drain
 from framehook.values.tensor import TensorValue
@@ -62,11 +63,16 @@ def _enter_range(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Va
 @positional(1)
 def _get_value(tr: Any, value: Value) -> Value:
     """`tensor.item()` of the number of the step: a tensor that computes as Python's numbers do."""
-    number = value.realize(tr)
-    if isinstance(number, TensorValue):
-        found: Value = tr.graph_call("double", [number], {}, method=True)
-        return found
-    return number
+    number = _tensor(tr, value)
+    return value if number is None else _method(tr, "double", number)
+
+
+def _tensor(tr: Any, value: Value) -> TensorValue | None:
+    """The tensor that a value is; a number that changes from call to call is not looked at."""
+    if is_deferred(value) or is_untouched_number(value):
+        return None
+    value = value.realize(tr)
+    return value if isinstance(value, TensorValue) else None
 
 
 def _capturable(fn: types.FunctionType) -> Callable[..., Value]:
@@ -103,9 +109,9 @@ def scaled_by_tensor(tr: Any, target: Any, args: Sequence[Value], kwargs: dict[s
         return _foreach_addcdiv(tr, args) if len(args) == 4 and not kwargs else None
     if keyword not in kwargs or len(kwargs) != 1:
         return None
-    factor = kwargs[keyword].realize(tr)
-    owner = args[0].realize(tr)
-    if not isinstance(factor, TensorValue) or not isinstance(owner, TensorValue):
+    factor = _tensor(tr, kwargs[keyword])
+    owner = _tensor(tr, args[0])
+    if factor is None or owner is None:
         return None
     operands = [owner, *args[1:]]
     is_reduced = owner.fake.dtype in _REDUCED
@@ -123,9 +129,7 @@ def scaled_by_tensor(tr: Any, target: Any, args: Sequence[Value], kwargs: dict[s
 def _foreach_addcdiv(tr: Any, args: Sequence[Value]) -> Value | None:
     """`torch._foreach_addcdiv_(params, a, b, numbers)` where the numbers are tensors."""
     factors = args[3].realize(tr)
-    if not isinstance(factors, ListValue) or not all(
-        isinstance(each.realize(tr), TensorValue) for each in factors.items
-    ):
+    if not isinstance(factors, ListValue) or any(_tensor(tr, each) is None for each in factors.items):
         return None
     params = drain(tr, args[0])
     if all(isinstance(each := param.realize(tr), TensorValue) and each.fake.is_cpu for param in params):

@@ -15,6 +15,7 @@ from framehook.trace.budget import Budget, OverBudget
 from framehook.trace.capture import Capture, GraphBreak, Unsupported
 from framehook.trace.frame import Frame, StopHere
 from framehook.trace.places import innermost
+from framehook.trace.state_rules import finish_state
 from framehook.trace.tracer import NO_NUMBERS, NumberPolicy, SymbolicTracer
 from framehook.values.base import BreakGraph, ObservedException
 
@@ -116,7 +117,7 @@ def _run(tracer: SymbolicTracer, stop: Stop | None) -> Capture | Stop:
     if tracer.inference_guards:
         reason = BreakGraph("call", "inference mode is not left", "use it in a with statement")
         return _before_inference(tracer, _describe(tracer, reason))
-    return Capture(tracer, result, None, tracer.finish_state())
+    return Capture(tracer, result, None, finish_state(tracer))
 
 
 def _before_inference(tracer: SymbolicTracer, reason: GraphBreak) -> Stop:
@@ -129,7 +130,7 @@ def _stop(tracer: SymbolicTracer, frame: Frame, reason: GraphBreak) -> Capture:
     if sees_its_frame(tracer.root.code):
         # A frame in pieces has other variables, and is another object in each piece.
         raise Unsupported(reason._replace(reason=f"{reason.reason}; the function looks at its own frame"))
-    return Capture(tracer, None, reason, tracer.finish_state(), frame)
+    return Capture(tracer, None, reason, finish_state(tracer), frame)
 
 
 def _describe(tracer: SymbolicTracer, stop: BreakGraph) -> GraphBreak:

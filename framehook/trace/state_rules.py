@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.fx.node
 
+from framehook import torch_state
 from framehook.torch_state import FLAGS
 from framehook.trace.rules import fold_plain, rule
 from framehook.values.base import CONSTANT_TYPES, ConstantValue, Value
@@ -52,3 +53,20 @@ for _reader, _setter in FLAGS:
         # The dtype of `torch.ones(4)` is not written into a backend's graph: it is found when that runs.
         _set(_setter)
         torch.fx.node.has_side_effect(_setter)  # a backend must not drop it
+
+
+def finish_state(tr: Any) -> list[tuple[Any, tuple[Any, ...]]]:
+    """Let the graph leave torch's state as it found it; return the calls that change it for real."""
+    entry = tr.entry_state
+    changes: list[tuple[Any, tuple[Any, ...]]] = []
+    if torch.is_grad_enabled() != entry.grad_enabled:
+        changes.append((torch._C._set_grad_enabled, (torch.is_grad_enabled(),)))
+        tr.builder.state_call(torch._C._set_grad_enabled, entry.grad_enabled)
+    undo, redo = torch_state.autocast_difference(entry, tr.autocast_nesting, tr.is_autocast_cache_enabled)
+    for setter, args in undo:
+        tr.builder.state_call(setter, *args)
+    changes.extend(redo)
+    for setter, before, now in torch_state.flag_difference(entry):
+        tr.builder.state_call(setter, before)
+        changes.append((setter, (now,)))
+    return changes

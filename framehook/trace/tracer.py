@@ -786,24 +786,6 @@ class SymbolicTracer:
             self.autocast_nesting -= 1
         return setter(*args)
 
-    def finish_state(self) -> list[tuple[Any, tuple[Any, ...]]]:
-        """Let the graph leave torch's state as it found it; return the calls that change it for real."""
-        entry = self.entry_state
-        changes: list[tuple[Any, tuple[Any, ...]]] = []
-        if torch.is_grad_enabled() != entry.grad_enabled:
-            changes.append((torch._C._set_grad_enabled, (torch.is_grad_enabled(),)))
-            self.builder.state_call(torch._C._set_grad_enabled, entry.grad_enabled)
-        undo, redo = torch_state.autocast_difference(
-            entry, self.autocast_nesting, self.is_autocast_cache_enabled
-        )
-        for setter, args in undo:
-            self.builder.state_call(setter, *args)
-        changes.extend(redo)
-        for setter, before, now in torch_state.flag_difference(entry):
-            self.builder.state_call(setter, before)
-            changes.append((setter, (now,)))
-        return changes
-
     def set_grad_enabled(self, is_enabled: bool) -> None:
         """Grad mode from here on, while tracing, in the graph and after it."""
         torch._C._set_grad_enabled(is_enabled)

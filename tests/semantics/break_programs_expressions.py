@@ -175,7 +175,7 @@ def started_chain(x):
     return y, [t * 2 for t in it]
 
 
-@program(4)
+@program(3)
 def zip_strict_started(x):
     out = []
     for a, b in zip(x, [1, 2, 3], strict=True):
@@ -194,7 +194,7 @@ def enum_started(x):
     return out
 
 
-@program(5)
+@program(4)
 def zip_map_filter(x):
     out = []
     for a, b in zip(map(lambda t: t + 1, x), filter(None, [1, 0, 2, 3])):

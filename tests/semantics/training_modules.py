@@ -163,7 +163,7 @@ def a_flag_after_the_first_call(compile: Compile) -> Running:
     return calling(compile, Module())
 
 
-@script(in_all=4, peer=(1, 4))
+@script(in_all=2, peer=(1, 4))
 def every_second_call(compile: Compile) -> Running:
     class Module(_Writing):
         def forward(self, x: Tensor) -> Tensor:

@@ -177,13 +177,13 @@ def scheduled(compile: Compile, make: Callable[[Any], Optimizer], schedule: Call
     return Running(step, lambda: (module, optimizer.state_dict()))
 
 
-@script(in_all=8, peer=(1, 2), calls=8, reason="each rate is a constant of its own graph")
+@script(in_all=2, peer=(1, 2), calls=8)
 def cosine_schedule_of_sgd(compile: Compile) -> Running:
     make = lambda p: torch.optim.SGD(p, 0.1, momentum=0.9)  # noqa: E731
     return scheduled(compile, make, lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 8))
 
 
-@script(in_all=8, peer=(1, 2), calls=8, reason="each rate is a constant of its own graph")
+@script(in_all=2, peer=(1, 2), calls=8)
 def cosine_schedule_of_adam(compile: Compile) -> Running:
     make = lambda p: torch.optim.Adam(p, 0.1)  # noqa: E731
     return scheduled(compile, make, lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 8))
@@ -195,13 +195,13 @@ def cosine_schedule_with_a_tensor(compile: Compile) -> Running:
     return scheduled(compile, make, lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 8))
 
 
-@script(in_all=8, peer=(1, 2), calls=8, reason="each rate is a constant of its own graph")
+@script(in_all=2, peer=(1, 2), calls=8)
 def warm_up_and_one_cycle(compile: Compile) -> Running:
     make = lambda p: torch.optim.AdamW(p, 0.1)  # noqa: E731
     return scheduled(compile, make, lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.2, total_steps=9))
 
 
-@script(in_all=4, peer=(1, 2), reason="each rate is a constant of its own graph")
+@script(in_all=4, peer=(1, 2), reason="the scheduler compares the number of the step")
 def scheduler_step_inside(compile: Compile) -> Running:
     module = model()
     optimizer = torch.optim.SGD(module.parameters(), 0.1)
