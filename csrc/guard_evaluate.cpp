@@ -347,6 +347,9 @@ Verdict run(Program& program, const Arguments& frame, PyObject** registers, std:
                 REQUIRE(registers[in.a] != nullptr && registers[in.b] != nullptr);
                 REQUIRE(tensors_overlap_at(registers[in.a], registers[in.b], in.number));
                 break;
+            case kRELATION:
+                REQUIRE(relation_holds(*in.relation, registers));
+                break;
             case kCELL_EMPTY: {
                 PyObject* cell = registers[in.a];
                 REQUIRE(cell != nullptr && PyCell_Check(cell) && PyCell_GET(cell) == nullptr);

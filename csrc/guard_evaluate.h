@@ -8,6 +8,7 @@
 
 #include "cpython.h"
 #include "guard_values.h"
+#include "relation.h"
 #include "tensor_check.h"
 #include "torch_state.h"
 
@@ -47,6 +48,7 @@ namespace framehook {
     X(DISTINCT) /* constant: registers */                                          \
     X(DISJOINT) /* constant: (registers, mutated indices, exempt pairs) */         \
     X(OVERLAPS) /* memory of a and b overlaps, b starts constant bytes after a */  \
+    X(RELATION) /* between numbers and sizes; constant: a program of relation.h */ \
     X(CELL_EMPTY)                                                                  \
     X(PREDICATE) /* constant: (callable, registers); run after all others */       \
     X(NEVER)     /* fails: an object the guard names is dead already */
@@ -83,6 +85,7 @@ struct Instruction {
         TensorCheck* tensor;
         Distinct* distinct;
         Disjoint* disjoint;
+        Relation* relation;
         Keys* keys;
     };
     union {
@@ -139,6 +142,7 @@ struct Program {
     std::vector<Predicate> predicates;
     std::vector<std::unique_ptr<Distinct>> distincts;
     std::vector<std::unique_ptr<Disjoint>> disjoints;
+    std::vector<std::unique_ptr<Relation>> relations;
     std::vector<std::unique_ptr<Keys>> key_lists;
     std::vector<TensorCheck*> tensors;
     ValidityObject* validity = nullptr;

@@ -202,6 +202,10 @@ bool set_constant(Program& program, Instruction& in, PyObject* constant, size_t 
             Py_DECREF(fields);
             return in.disjoint->check != nullptr;
         }
+        case kRELATION:
+            program.relations.push_back(std::make_unique<Relation>());
+            in.relation = program.relations.back().get();
+            return relation_read(constant, register_count, *in.relation);
         case kPREDICATE: {
             PyObject* callable;
             PyObject* registers;
@@ -461,6 +465,8 @@ PyObject* found_at(const Instruction& in, PyObject* const* registers) {
             return missing("missing");
         case kCELL_CONTENTS:
             return missing("empty");
+        case kRELATION:
+            return missing("does not hold");
         case kNEVER:
             return missing("died");
         case kNO_KEY:
@@ -614,6 +620,11 @@ int init_guard_program(PyObject* module) {
     }
     FRAMEHOOK_GUARD_OPERATIONS(X)
 #undef X
+    PyObject* relations = relation_operations();
+    if (relations == nullptr) return -1;
+    const int added = PyModule_AddObjectRef(module, "RELATION_OPERATIONS", relations);
+    Py_DECREF(relations);
+    if (added < 0) return -1;
     if (PyModule_AddObjectRef(module, "GUARD_OPERATIONS", operations) < 0) return -1;
     Py_DECREF(operations);
     return init_tensor_check(module) < 0 ? -1 : init_torch_state(module);

@@ -395,6 +395,14 @@ bool tensors_overlap_at(PyObject* a, PyObject* b, Py_ssize_t distance) {
     return extents_overlap(first, second) && static_cast<Py_ssize_t>(second.begin - first.begin) == distance;
 }
 
+bool tensor_dimension(PyObject* object, int64_t dimension, bool is_size, int64_t* out) {
+    if (!is_tensor(object)) return false;
+    const c10::TensorImpl* impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
+    if (impl->has_symbolic_sizes_strides() || dimension < 0 || dimension >= impl->dim()) return false;
+    *out = (is_size ? impl->sizes() : impl->strides())[static_cast<size_t>(dimension)];
+    return true;
+}
+
 namespace {
 
 bool parse_pair(PyObject* args, PyObject** a, PyObject** b) {
@@ -483,6 +491,9 @@ bool disjoint_check_matches(DisjointCheck*, PyObject* const*) {
     return false;
 }
 bool tensors_overlap_at(PyObject*, PyObject*, Py_ssize_t) {
+    return false;
+}
+bool tensor_dimension(PyObject*, int64_t, bool, int64_t*) {
     return false;
 }
 PyObject* tensor_grad(PyObject*) {

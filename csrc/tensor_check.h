@@ -6,6 +6,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <cstdint>
+
 namespace framehook {
 
 struct TensorCheck;
@@ -30,6 +32,9 @@ bool disjoint_check_matches(DisjointCheck* check, PyObject* const* tensors);
 
 // Whether the memory of two tensors overlaps with `b` starting `distance` bytes after `a`.
 bool tensors_overlap_at(PyObject* a, PyObject* b, Py_ssize_t distance);
+
+// A size or a stride of a tensor; false when `object` is none or has no such dimension.
+bool tensor_dimension(PyObject* object, int64_t dimension, bool is_size, int64_t* out);
 
 // `.grad` of a plain tensor or parameter as a new reference (None when unset); null without an exception
 // when the object is anything else.

@@ -159,6 +159,7 @@ class DisabledCallable:
 # -- guards --------------------------------------------------------------------------------------------------
 
 GUARD_OPERATIONS: Mapping[str, int]
+RELATION_OPERATIONS: Mapping[str, int]
 
 class GuardProgram:
     def __init__(

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, overload
 
 import torch
 
-from framehook import _C, backends, directives, engine, module_view, policy, stances, torch_compat
+from framehook import _C, backends, engine, module_view, policy, stances, torch_compat
 from framehook.config import CompileOptions, config
 from framehook.handle import Handle, live_handles, place_of
 from framehook.observe import counters
@@ -135,7 +135,8 @@ def compile(
             the same attributes, parameters and class.  Without it, a decorator.
         backend: a name (`framehook.backends.list()`) or a function `(GraphModule, example_inputs) -> callable`.
         fullgraph: raise `GraphBreakError` where the function cannot become one graph.
-        dynamic: whether sizes are symbols. In this version they are static whatever it is; True warns of that, once.
+        dynamic: whether sizes are symbols. None: numbers at first, and symbols in the dimensions that are seen to
+            change; True: symbols from the start; False: never. Integers and floats that change likewise.
         mode, options: passed to the backend, with the meaning they have for `torch.compile`.
         warmup_calls: number of calls that run eagerly before compiling.
         min_graph_ops: tensor operations that a graph must have; a frame with fewer stays eager.  None: as
@@ -149,8 +150,6 @@ def compile(
     """
     choice = _options(backend, fullgraph, dynamic, mode, options, warmup_calls, min_graph_ops)
     _compiler(choice)
-    if dynamic:
-        directives.warn_static("dynamic=True", stacklevel=3)
     if fn_or_module is None:
         return lambda decorated: _compile(decorated, choice, disable)
     return _compile(fn_or_module, choice, disable)
@@ -325,8 +324,6 @@ def capture(
     Capture follows the `contextvars` context: it does not reach other threads or tasks, and a task that is started
     inside keeps it.  Keep the capture and enter it for each request: its entries live as long as it does.
     """
-    if dynamic:
-        directives.warn_static("dynamic=True", stacklevel=3)
     caller = sys._getframe(1)
     name = f"the capture at {short_place(caller.f_code.co_filename, caller.f_lineno)}"
     return Capture(_options(backend, fullgraph, dynamic, mode, options, warmup_calls, min_graph_ops), name)

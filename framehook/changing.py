@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from framehook import _C
 from framehook.guards import words
-from framehook.guards.guard import Check, Guard, GuardSet
+from framehook.guards.guard import Check, Guard, GuardSet, TensorSpec
 from framehook.guards.lowering import lower
 from framehook.handle import CodeState, Handle
+from framehook.trace import NumberPolicy
 
 _recompiles = logging.getLogger("framehook.recompiles")
 
@@ -31,6 +33,50 @@ def note_numbers(
                 name = part.source.name()
                 if name not in state.changing and _is_another_number(part, record):
                     state.changing.add(name)
+
+
+def note_sizes(handle: Handle, state: CodeState, record: _C.FrameRecord, entries: Sequence[_C.Entry]) -> None:
+    """Note the dimensions of tensors that have another size than entries were compiled for."""
+    if handle.options.dynamic is False:
+        return
+    for entry in entries:
+        for guard in getattr(entry.payload, "guards", ()):
+            if guard.check is not Check.TENSOR:
+                continue
+            program = lower(GuardSet.of([guard]), ())
+            found = program.failure(record.slots, record.globals, record.builtins, record.closure)
+            if found is not None:
+                _note_size(state, guard, found[1])
+
+
+def _note_size(state: CodeState, guard: Guard, tensor: Any) -> None:
+    spec: TensorSpec = guard.constant
+    if (
+        type(tensor) is not spec.cls.get()
+        or tensor.dtype is not spec.dtype
+        or tensor.dim() != len(spec.sizes)
+    ):
+        return
+    differing = {
+        dim
+        for dim, (expected, size) in enumerate(zip(spec.sizes, tensor.shape, strict=True))
+        if expected is not None and expected != size
+    }
+    if differing and guard.source is not None:
+        state.sizes.setdefault(guard.source.name(), set()).update(differing)
+
+
+def policy_for(handle: Handle, state: CodeState) -> NumberPolicy:
+    """What the next trace is told of numbers and sizes."""
+    compiler, dynamic = handle.compiler, handle.options.dynamic
+    takes_symbols = compiler.takes_symbols and dynamic is not False and not state.is_static
+    return NumberPolicy(
+        frozenset(state.changing),
+        compiler.number_form,
+        state.sizes if takes_symbols else {},
+        takes_symbols and dynamic is True,
+        takes_symbols,
+    )
 
 
 def _is_another_number(guard: Guard, record: _C.FrameRecord) -> bool:

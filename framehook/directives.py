@@ -7,7 +7,6 @@ The tracer knows `graph_break`, `is_compiling` and `disable` by identity, and as
 from __future__ import annotations
 
 import functools
-import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from types import FunctionType, TracebackType
@@ -161,25 +160,13 @@ _dynamic: _Notes[dict[int, DynamicRange]] = _Notes()
 _static: _Notes[frozenset[int]] = _Notes()
 
 
-_warned: set[str] = set()
-
-
-def warn_static(what: str, stacklevel: int) -> None:
-    """Say once, of each thing that asks for dynamic sizes, that they are static in this version."""
-    if what not in _warned:
-        _warned.add(what)
-        warnings.warn(
-            f"{what} changes nothing: sizes are static in this version of framehook, and each new size compiles anew",
-            stacklevel=stacklevel,
-        )
-
-
 def mark_dynamic(
     t: torch.Tensor, dim: int | list[int] | tuple[int, ...], min: int | None = None, max: int | None = None
 ) -> None:
-    """Say that the size of `t` in `dim` will change between calls, so that it may be a symbol from the start.
+    """Say that the size of `t` in `dim` will change between calls, so that it is a symbol from the start.
 
-    Sizes are static in this version: the mark is remembered, and a warning says so once.
+    A size of 0 or 1 stays a number.  A compile that finds that the size has to be a number, because the function
+    branches on it or loops over it, raises `DynamicDimensionError`, which names the operation.
 
     Raises:
         TypeError: when `t` is not a tensor.
@@ -193,7 +180,6 @@ def mark_dynamic(
             raise ValueError(f"size {size} of dimension {index} is not within the bounds {min} to {max}")
         known[index] = DynamicRange(min, max)
     _dynamic.set(t, known)
-    warn_static("mark_dynamic()", stacklevel=3)
 
 
 def mark_static(t: torch.Tensor, dim: int | list[int] | tuple[int, ...] | None = None) -> None:

@@ -40,6 +40,7 @@ from framehook.config import config
 from framehook.errors import (
     BackendError,
     CodeLocation,
+    DynamicDimensionError,
     GraphBreakError,
     RecompileError,
     RecompileLimitError,
@@ -101,6 +102,7 @@ def compile_frame(handle: Handle, record: _C.FrameRecord) -> _C.Entry | None:
                 _tell_recompile(handle, state, _failures(entries, record))
                 policy.note_changing(handle, record, entries)
                 changing.note_numbers(handle, state, record, entries)
+                changing.note_sizes(handle, state, record, entries)
             except Exception as error:
                 _internal_error(handle, state, _Clock(), error)
                 return None
@@ -182,6 +184,7 @@ def _compile(
             return _compile_apart(handle, state, record, renewed) if stop is None else None
         state.compiles += 1
         run_graph = clock.time("backend", lambda: _run_backend(handle, state, capture, clock))
+        capture.builder.symbols.add_guards(capture.guards)
         code = clock.time("codegen", lambda: codegen.emit(planned, run_graph))
         entry = clock.time("guards", lambda: _add_entry(handle, state, record, planned, code))
     except trace.Unsupported as unsupported:
@@ -191,6 +194,12 @@ def _compile(
             if stop is None:
                 return _compile_apart(handle, state, record, unsupported.graph_break.reason)
         return None
+    except DynamicDimensionError as error:
+        _end(handle, state, clock, "error", str(error))
+        raise
+    except trace.UnknownSymbol:
+        state.is_static = True
+        return _compile(handle, state, record, stop)
     except GraphBreakError:
         raise
     except BackendError as error:
@@ -250,7 +259,7 @@ def _capture(
                 stop,  # noqa: B023
                 functools.partial(policy.may_break, handle),
                 handle.loops_left,
-                trace.NumberPolicy(frozenset(state.changing), handle.compiler.number_form),
+                changing.policy_for(handle, state),
             ),
         )
         if not _is_worth_it(handle, capture):
@@ -290,8 +299,7 @@ def _run_backend(
         for each in capture.inputs
     ]
     inputs += [
-        backends.GraphInput(each.name, each.example, each.example, False, each.name)
-        for each in capture.numbers
+        backends.GraphInput(each.name, each.example, each.fake, False, each.name) for each in capture.numbers
     ]
     undo = backends.undo_for(graph, inputs, _changed_places(capture))  # the backend may change the graph
     returned: Any = graph.graph.output_node().args[0]

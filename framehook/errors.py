@@ -194,6 +194,31 @@ class BackendError(FramehookError):
         return f"backend {self.backend!r}: {self.args[0]}"
 
 
+class DynamicDimensionError(FramehookError):
+    """A dimension that `mark_dynamic` named has to have the size that it has.
+
+    Attributes:
+        dimension: the size, as guards write it.
+        size: the number that it has to be.
+        operation: what needs it.
+        location: the line of the program where it does; None where the backend does.
+    """
+
+    def __init__(self, dimension: str, size: int, operation: str, location: CodeLocation | None) -> None:
+        super().__init__(dimension, size, operation, location)
+        self.dimension = dimension
+        self.size = size
+        self.operation = operation
+        self.location = location
+
+    def __str__(self) -> str:
+        where = "" if self.location is None else f"\n{self.location.format()}"
+        return (
+            f"{self.dimension} was marked as dynamic, but {self.operation} needs it to be {self.size}; "
+            f"take back the mark, or write the function so that it works for any size{where}"
+        )
+
+
 class UnknownBackendError(FramehookError, ValueError):
     """No backend has this name; says which exist and which one was probably meant."""
 

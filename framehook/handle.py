@@ -66,11 +66,13 @@ class CodeState:
         "eager_hits",
         "eager_programs",
         "eager_reason",
+        "is_static",
         "is_told",
         "limit_reason",
         "paused_until",
         "place",
         "retry_after",
+        "sizes",
         "window",
     )
 
@@ -100,6 +102,10 @@ class CodeState:
         self.classes: dict[tuple[str, str], int] = {}
         #: Names of the sources of numbers that were seen to differ between calls.
         self.changing: set[str] = set()
+        #: Dimensions that differ between calls, by the names of the sources of tensors.
+        self.sizes: dict[str, set[int]] = {}
+        #: Whether its sizes are never to be symbols.
+        self.is_static = False
 
 
 class Cause:

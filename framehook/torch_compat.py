@@ -136,16 +136,16 @@ def is_stale(fake: torch.Tensor, real: torch.Tensor) -> bool:
     In-place operations change the fake itself: `x.t_()` its strides, `x.mul_(weight)` its `requires_grad`.
     AOTAutograd must see inputs as they are before the graph runs.  Checked: 2.13.0, 2.14.1.
     """
-    return (
-        fake.requires_grad != real.requires_grad
-        or fake.is_leaf != real.is_leaf
-        or fake.dtype != real.dtype
-        or fake.size() != real.size()
-        or (
-            real.layout is torch.strided
-            and (fake.stride() != real.stride() or fake.storage_offset() != real.storage_offset())
-        )
-    )
+    return _metadata(fake) != _metadata(real)
+
+
+def _metadata(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """What operations in place may change; of symbols the numbers of this call, without a guard (`SymNode.hint`)."""
+    sizes: Any = tuple(tensor.size())
+    if tensor.layout is torch.strided:
+        sizes = (*sizes, *tensor.stride(), tensor.storage_offset())
+    numbers = [size.node.hint if isinstance(size, torch.SymInt) else size for size in sizes]
+    return tensor.requires_grad, tensor.is_leaf, tensor.dtype, tensor.dim(), numbers
 
 
 def is_mutated(fake: torch.Tensor) -> bool:

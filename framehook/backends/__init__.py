@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from framehook import torch_compat
+from framehook import torch_compat, torch_symbols
 from framehook.backends.failures import is_operation_failure, run_again_on_failure
 from framehook.backends.graph import CompiledGraph, Compiler, GraphInput
 from framehook.backends.numbers import as_tensors, taking_numbers
@@ -79,6 +79,8 @@ def _compile_tensors(
     if any(
         torch_compat.is_stale(each.fake, each.example) for each in inputs if torch_compat.is_fake(each.fake)
     ):
+        if any(torch_symbols.is_symbolic(size) for fake in fakes for size in (*fake.size(), *fake.stride())):
+            return _as_it_is(gm, "it changes the shape of an input, and sizes are symbols")
         # All of them anew, in a mode of their own: views and shared storage must agree with each other.
         mode = torch_compat.make_fake_mode()
         inputs = [

@@ -27,6 +27,7 @@ class AotEagerCompiler:
 
     name = "aot_eager"
     uses_autograd_tracing = True
+    takes_symbols = True
     number_form = NumberForm.TENSOR
     writes_last = True
 

@@ -23,6 +23,7 @@ class EagerCompiler:
 
     name = "eager"
     uses_autograd_tracing = False
+    takes_symbols = True
     number_form = NumberForm.NUMBER
     writes_last = False
 

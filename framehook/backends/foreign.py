@@ -6,10 +6,11 @@ import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from framehook import torch_compat
+from framehook import torch_compat, torch_symbols
 from framehook.backends.graph import CompiledGraph, GraphInput
 from framehook.trace.number_inputs import NumberForm
 
@@ -24,6 +25,16 @@ def entry_points() -> dict[str, importlib.metadata.EntryPoint]:
     return {entry.name: entry for entry in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)}
 
 
+def _given(inputs: Sequence[GraphInput]) -> list[Any]:
+    """Real tensors, as `torch.compile` hands them over; fakes where sizes or integers are symbols."""
+    is_symbolic = any(
+        torch_symbols.is_symbolic(size)
+        for each in inputs
+        for size in (each.fake.size() if isinstance(each.fake, torch.Tensor) else (each.fake,))
+    )
+    return [each.fake if is_symbolic else each.example for each in inputs]
+
+
 class ForeignCompiler:
     """`function(gm, example_inputs)`; `mode` and `options` are passed on as keywords where given."""
 
@@ -33,6 +44,8 @@ class ForeignCompiler:
         self.name = name
         #: A wrapper around one of our own backends says what it wraps.
         self.uses_autograd_tracing = bool(getattr(function, "uses_autograd_tracing", False))
+        #: Only who declares it knows that sizes and integers may be symbols.
+        self.takes_symbols = bool(getattr(function, "takes_symbols", False))
         self.number_form = getattr(function, "number_form", NumberForm.EXACT_TENSOR)
         self.writes_last = bool(getattr(function, "writes_last", False))
         self._function = function
@@ -51,7 +64,7 @@ class ForeignCompiler:
         where its real tensors lead to the fakes that they already have.
         """
         with torch_compat.backend_session(mode) as context:
-            compiled = self._function(gm, [each.example for each in inputs], **self._keywords)
+            compiled = self._function(gm, _given(inputs), **self._keywords)
             guards = torch_compat.input_guards(context)
         if not callable(compiled):
             raise TypeError(f"it returned {compiled!r} ({type(compiled).__name__}), which cannot be called")

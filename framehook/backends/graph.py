@@ -60,6 +60,11 @@ class Compiler(Protocol):
         ...
 
     @property
+    def takes_symbols(self) -> bool:
+        """Whether sizes and integers among the inputs may be symbols."""
+        ...
+
+    @property
     def number_form(self) -> NumberForm:
         """What the graph gets for inputs that are numbers which differ between calls."""
         ...

@@ -76,6 +76,7 @@ class InductorCompiler:
 
     name = "inductor"
     uses_autograd_tracing = True
+    takes_symbols = True
     number_form = NumberForm.TENSOR
     writes_last = False
 

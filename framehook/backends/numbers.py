@@ -36,7 +36,7 @@ def as_tensors(
     found: list[GraphInput] = []
     rewriter = _Rewriter(gm.graph, mode)
     for each, node in zip(inputs, gm.graph.find_nodes(op="placeholder"), strict=True):
-        if type(each.example) in _DTYPES:
+        if type(each.fake) in _DTYPES:
             real = _tensor_of(each.example)
             each = each._replace(example=real, fake=torch_compat.fakify(mode, real))
             rewriter.numbers[node] = each.fake
@@ -52,7 +52,7 @@ def as_tensors(
 
 def taking_numbers(compiled: CompiledGraph, inputs: Sequence[GraphInput]) -> CompiledGraph:
     """Wrap a compiled graph that takes tensors in the place of numbers."""
-    places = [place for place, each in enumerate(inputs) if type(each.example) in _DTYPES]
+    places = [place for place, each in enumerate(inputs) if type(each.fake) in _DTYPES]
     run = compiled.callable
 
     def run_boxed(given: list[Any]) -> Any:

@@ -69,6 +69,9 @@ def _guard_overlaps(capture: Capture, mutated: Sequence[Any]) -> None:
             if other is changed or (other in mutated and other.name < changed.name):
                 continue
             if _C.tensors_overlap(changed.example, other.example):
+                for each in (changed, other):
+                    for size in each.fake.size():
+                        int(size)  # how they overlap depends on it: no symbol stays one
                 distance = _C.tensors_distance(changed.example, other.example)
                 capture.guards.add(None, Check.OVERLAPS, (changed.source, other.source, distance))
 

@@ -18,7 +18,9 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from framehook import _C
+import torch
+
+from framehook import _C, torch_compat, torch_symbols
 from framehook.bytecode.assemble import CodeBuilder
 from framehook.codegen.generators import arguments_of
 from framehook.codegen.iterators import ITERATORS
@@ -26,6 +28,7 @@ from framehook.codegen.refusals import CycleFound, NotRebuildable
 from framehook.source import LocalSource, ObjectSource, Source
 from framehook.trace.capture import Capture
 from framehook.trace.classes import native_base
+from framehook.trace.symbols import Root
 from framehook.values.base import ConstantValue, LazyValue, MethodOfConstant, Value, is_constant
 from framehook.values.classes import (
     CallableValue,
@@ -60,6 +63,7 @@ from framehook.values.sequences import (
     TupleValue,
 )
 from framehook.values.sets import SetValue, set_with_room
+from framehook.values.symbolic import SymbolicInteger
 from framehook.values.tensor import TensorValue
 from framehook.values.weak_references import WeakReferenceValue
 
@@ -151,6 +155,9 @@ class Emitter:
             if is_deferred(value):
                 self._emit_deferred(value)
                 return
+            if isinstance(value, SymbolicInteger) and value.actual is None:
+                self._emit_symbolic(value)
+                return
             if value.actual is None:
                 if is_constant(value.obj) and isinstance(value.source, ObjectSource):
                     self.builder.load_const(value.obj)
@@ -218,6 +225,34 @@ class Emitter:
             else:
                 self.builder.emit("BINARY_OP", value.symbol)
         self.memo[id(value)] = self.keep_top()
+
+    def _emit_symbolic(self, value: SymbolicInteger) -> None:
+        """Compute a size from the sizes of inputs."""
+        name = self.memo.get(id(value))
+        if name is not None:
+            self.builder.load_fast(name)
+            return
+        known = self.capture.builder.symbols
+        expr = torch_symbols.expression(value.symbol)
+        symbols = known.of(expr)
+        if any(symbol not in known.roots for symbol in symbols):
+            raise NotRebuildable("a size that does not follow from inputs", value)
+        parts = [functools.partial(self._emit_root, known.roots[symbol]) for symbol in symbols]
+        if expr.is_Symbol:
+            parts[0]()
+        else:
+            self.call(torch_symbols.compute(expr, symbols), *parts)
+        self.memo[id(value)] = self.keep_top()
+
+    def _emit_root(self, root: Root) -> None:
+        if root.kind == "INTEGER":
+            self.emit_source(root.source)
+            return
+        for each in self.capture.inputs:
+            if each.source is root.source and torch_compat.is_stale(each.fake, each.example):
+                raise NotRebuildable("the size of a tensor whose shape changed meanwhile")
+        method: Any = torch.Tensor.size if root.kind == "SIZE" else torch.Tensor.stride
+        self.call(method, functools.partial(self.emit_source, root.source), self.const(root.dim))
 
     def remember(self, value: Value) -> None:
         """Keep the object on the stack under a value that is still being built (for cycles)."""

@@ -42,6 +42,7 @@ class Check(enum.Enum):
     # (first source, second source, bytes from the start of the first to the start of the second): the tensors
     # overlap just so (`_C.tensors_distance`).  With both TENSOR guards this is the pattern of trace time.
     OVERLAPS = "overlaps"
+    RELATION = "relation"  # Relation between integers and sizes; source is None
     CELL_EMPTY = "cell_empty"  # None: the cell holds nothing
     PREDICATE = "predicate"  # (callable, arguments as Sources): Python fallback, counted; source is None
     ENVIRONMENT = "environment"  # (name, str value or None): os.environ item; source is None
@@ -114,6 +115,20 @@ class TensorSpec(NamedTuple):
     sizes: tuple[int | None, ...]
     strides: tuple[int | None, ...] | None  # None: layout without strides
     requires_grad: bool | None  # None: not used
+
+
+class Relation(NamedTuple):
+    """A relation between integers and sizes of tensors, as code of `_C.RELATION_OPERATIONS`.
+
+    Attributes:
+        code: operations, each with its operands behind it; INTEGER, SIZE and STRIDE name a place among `sources`.
+        sources: of integers and tensors.
+        text: the relation in words.
+    """
+
+    code: tuple[int, ...]
+    sources: tuple[Source, ...]
+    text: str
 
 
 class Guard:

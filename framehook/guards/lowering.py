@@ -46,7 +46,7 @@ _BLOCK_CHECKS = (Check.EQUALS, Check.IDENTITY, Check.NOT_NONE)
 #: About the keys of a dict itself.
 _KEY_CHECKS = (Check.NO_KEY, Check.HAS_KEY, Check.KEYS)
 _NOT_AT_A_PLACE = (Check.STATE, Check.PREDICATE, Check.ENVIRONMENT, Check.ALL)
-_RELATIONS = (Check.SAME, Check.DISTINCT, Check.DISJOINT, Check.OVERLAPS)
+_RELATIONS = (Check.SAME, Check.DISTINCT, Check.DISJOINT, Check.OVERLAPS, Check.RELATION)
 
 _IMMUTABLE_TYPE_FLAG = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: `__class__` of instances cannot be assigned
 
@@ -277,6 +277,8 @@ class _Lowering:
             return tuple(constant)
         if guard.check is Check.OVERLAPS:
             return tuple(constant[:2])
+        if guard.check is Check.RELATION:
+            return constant.sources
         return (*constant[1], *constant[0])
 
     def environment(self, index: int, name: str, value: str | None) -> None:
@@ -425,6 +427,9 @@ class _Lowering:
                 self.emit("SAME", a, b, 0, None, index)
         elif guard.check is Check.DISTINCT:
             self.emit("DISTINCT", 0, 0, 0, tuple(self.nodes[source].register for source in constant), index)
+        elif guard.check is Check.RELATION:
+            registers = [self.nodes[source].register for source in constant.sources]
+            self.emit("RELATION", 0, 0, 0, _placed(constant.code, registers), index)
         elif guard.check is Check.OVERLAPS:
             a, b = (self.nodes[source].register for source in constant[:2])
             self.emit("OVERLAPS", a, b, 0, constant[2], index)
@@ -482,6 +487,25 @@ class _Lowering:
             self.main[enter] = (operation, a, b, len(self.main) + begin, constant, index)
         instructions = self.main + self.blocks
         return _C.GuardProgram(instructions, self.register_count, input_registers, self.objects)
+
+
+#: How many numbers follow an operation of a relation; the first one names a register, but for CONSTANT.
+_FOLLOWING = {
+    _C.RELATION_OPERATIONS[name]: count
+    for name, count in (("CONSTANT", 1), ("INTEGER", 1), ("SIZE", 2), ("STRIDE", 2))
+}
+
+
+def _placed(code: Sequence[int], registers: Sequence[int]) -> tuple[int, ...]:
+    """The code of a relation with registers in the place of positions among its sources."""
+    made = list(code)
+    at = 0
+    while at < len(made):
+        count = _FOLLOWING.get(made[at], 0)
+        if count and made[at] != _C.RELATION_OPERATIONS["CONSTANT"]:
+            made[at + 1] = registers[made[at + 1]]
+        at += 1 + count
+    return tuple(made)
 
 
 _CHECK_OPERATIONS = {

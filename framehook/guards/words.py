@@ -211,6 +211,7 @@ _SAYINGS: dict[Check, Callable[[Guard], str]] = {
     Check.OVERLAPS: lambda g: (
         f"memory of {g.constant[1].name()} starts {g.constant[2]} bytes after {g.constant[0].name()}"
     ),
+    Check.RELATION: lambda g: g.constant.text,
     Check.CELL_EMPTY: lambda g: f"{_place(g)} is unbound",
     Check.PREDICATE: lambda g: f"{value(g.constant[0])}({_names(g.constant[1])}) holds",
     Check.ENVIRONMENT: lambda g: f"environment variable {g.constant[0]} is {_variable(g.constant[1])}",
@@ -344,6 +345,7 @@ _FAILURES: dict[Check, Callable[[Guard, Any], str]] = {
         f"memory of {g.constant[1].name()}: expected {g.constant[2]} bytes after the start of "
         f"{g.constant[0].name()} and overlapping it, is elsewhere"
     ),
+    Check.RELATION: lambda g, got: f"{g.constant.text}: expected to hold",
     Check.CELL_EMPTY: lambda g, got: f"{_place(g)}: expected unbound, has a value",
     Check.PREDICATE: lambda g, got: f"{value(g.constant[0])}({_names(g.constant[1])}): expected to hold",
     Check.ENVIRONMENT: _environment_failure,

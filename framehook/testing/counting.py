@@ -19,7 +19,7 @@ class CompileCounter:
         frame_count: graphs received.
         op_count: operations in all of them.
         graphs: the graphs themselves, in order.
-        uses_autograd_tracing, number_form, writes_last: what the backend behind it is like.
+        uses_autograd_tracing, number_form, takes_symbols, writes_last: what the backend behind it is like.
     """
 
     def __init__(self, backend: str | Callable[..., Any] = "eager") -> None:
@@ -29,6 +29,7 @@ class CompileCounter:
         self._backend = backends.get(backend) if isinstance(backend, str) else backend
         compiler = backends.resolve(self._backend)
         self.uses_autograd_tracing = compiler.uses_autograd_tracing
+        self.takes_symbols = compiler.takes_symbols
         self.number_form = compiler.number_form
         self.writes_last = compiler.writes_last
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from framehook.trace.budget import Budget
 from framehook.trace.capture import Capture, GraphBreak, Unsupported
+from framehook.trace.number_policy import NumberPolicy
 from framehook.trace.session import Stop, stop_at_once, trace_frame
-from framehook.trace.tracer import NumberPolicy
+from framehook.trace.symbols import UnknownSymbol
 
 __all__ = [
     "Budget",
@@ -13,6 +14,7 @@ __all__ = [
     "GraphBreak",
     "NumberPolicy",
     "Stop",
+    "UnknownSymbol",
     "Unsupported",
     "stop_at_once",
     "trace_frame",

@@ -386,8 +386,9 @@ def _delattr(tr: Any, owner: Value, name: Value) -> None:
 
 @rule(len)
 @positional(1)
-def _len(tr: Any, value: Value) -> int:
-    return value.realize(tr).length(tr)
+def _len(tr: Any, value: Value) -> Value:
+    value = value.realize(tr)
+    return value.size_of_first(tr) if isinstance(value, TensorValue) else ConstantValue(value.length(tr))
 
 
 @rule(iter)

@@ -6,7 +6,7 @@ import contextlib
 import operator
 import re
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -18,13 +18,17 @@ from torch._subclasses.fake_tensor import (
 )
 
 from framehook import torch_compat, torch_symbols
+from framehook.directives import dynamic_dims
 from framehook.source import AttrSource, ItemSource, Source
 from framehook.trace import overlap
 from framehook.trace.frame import lines
-from framehook.trace.number_inputs import NumberForm, takes_number
+from framehook.trace.number_inputs import takes_number
+from framehook.trace.number_policy import NO_NUMBERS, NumberPolicy
 from framehook.trace.randomness import is_random
+from framehook.trace.symbols import Symbols, UnknownSymbol
 from framehook.values.base import (
     BreakGraph,
+    ChangingNumber,
     ConstantValue,
     LazyValue,
     Tracer,
@@ -34,9 +38,16 @@ from framehook.values.base import (
 )
 from framehook.values.graph_functions import GraphFunction
 from framehook.values.mappings import DictValue
-from framehook.values.numbers import guard_types, is_deferred, is_untouched_number, leaves
+from framehook.values.numbers import (
+    DeferredNumber,
+    guard_types,
+    is_deferred,
+    is_untouched_number,
+    leaves,
+)
 from framehook.values.objects import ObjectValue
 from framehook.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue
+from framehook.values.symbolic import SymbolicInteger, is_symbolic_size
 from framehook.values.tensor import TensorValue
 
 _OPERATORS = (
@@ -114,10 +125,11 @@ class Region:
 class NumberInput:
     """A placeholder for a number that differs between calls; generated code hands it over behind the tensors."""
 
-    __slots__ = ("example", "name", "node", "value")
+    __slots__ = ("example", "fake", "name", "node", "value")
 
-    def __init__(self, name: str, value: Value, example: int | float, node: torch.fx.Node) -> None:
+    def __init__(self, name: str, value: Value, example: int | float, fake: Any, node: torch.fx.Node) -> None:
         self.name = name
+        self.fake = fake
         self.value = value
         self.example = example
         self.node = node
@@ -127,17 +139,19 @@ class GraphBuilder:
     """Collects nodes.  One per trace.
 
     Args:
-        number_form: what the backend gets for numbers that differ between calls.
+        policy: which numbers and sizes differ between calls.
     """
 
-    def __init__(self, number_form: NumberForm = NumberForm.NUMBER) -> None:
-        self.number_form = number_form
+    def __init__(self, policy: NumberPolicy = NO_NUMBERS) -> None:
+        self.policy = policy
         self.root = torch.fx.Graph()
         self.graph = self.root  # the one that operations go into
         self.regions: list[Region] = []  # the open ones, innermost last
         self.mode: FakeTensorMode = torch_compat.make_fake_mode()
+        self.symbols = Symbols(self.mode)
         self.inputs: list[GraphInput] = []
-        self.numbers: dict[int, NumberInput] = {}  # by id of the source, or of a number that is computed
+        self.numbers: dict[Any, NumberInput] = {}  # by id of the source, or of a number that is computed
+        self.integers: dict[Source, tuple[Any, Any]] = {}  # the symbols of integers from outside
         self.operations = 0
         self.state_setters: set[Any] = set()
         self._by_fake: dict[int, TensorValue] = {}
@@ -149,7 +163,17 @@ class GraphBuilder:
         """Return the value of a real tensor; it becomes a placeholder."""
         with torch._C.DisableTorchFunctionSubclass():
             is_plain = type(tensor) is torch.Tensor or isinstance(tensor, torch.nn.Parameter)
-            fake = torch_compat.fakify(self.mode, tensor if is_plain else tensor.as_subclass(torch.Tensor))
+            plain = tensor if is_plain else tensor.as_subclass(torch.Tensor)
+            dims = (
+                self.policy.symbolic_dims(source, tensor)
+                if is_plain and not (_is_buffer(source) or self.regions)
+                else ()
+            )
+            if dims:
+                fake = self.symbols.add_tensor(source, tensor.detach() if tensor._is_view() else tensor, dims)
+                self.symbols.mark(source, dynamic_dims(tensor).keys())
+            else:
+                fake = torch_compat.fakify(self.mode, plain)
         name = f"input_{len(self.inputs)}"
         is_static = isinstance(tensor, torch.nn.Parameter) or _is_buffer(source)
         entry = GraphInput(name, source, tensor, fake, is_static)
@@ -166,9 +190,11 @@ class GraphBuilder:
         self._by_fake[id(fake)] = value
         return value
 
-    def add_number(self, tr: Tracer, value: LazyValue) -> torch.fx.Node:
-        """The placeholder of a number that nobody has looked at."""
-        key = id(value) if is_deferred(value) else id(value.source)
+    def add_number(self, tr: Tracer, value: LazyValue, symbol: torch.SymInt | None = None) -> torch.fx.Node:
+        """The placeholder of a number that nobody has looked at; of an integer, maybe, that is a symbol."""
+        key: Any = id(value) if is_deferred(value) else id(value.source)
+        if symbol is not None:
+            key = ("symbol", key)
         found = self.numbers.get(key)
         if found is None:
             guard_types(tr, *leaves(value))
@@ -180,8 +206,9 @@ class GraphBuilder:
             ):
                 node = graph.placeholder(name)
             example: Any = value.obj
-            node.meta["example_value"] = example
-            found = self.numbers[key] = NumberInput(name, value, example, node)
+            fake = example if symbol is None else symbol
+            node.meta["example_value"] = fake
+            found = self.numbers[key] = NumberInput(name, value, example, fake, node)
         return found.node
 
     # -- calls ---------------------------------------------------------------------------------------
@@ -193,7 +220,10 @@ class GraphBuilder:
         unknown: set[int | str] = {
             place
             for place, arg in places
-            if is_untouched_number(arg) and not self.regions and tr.is_changing(arg)
+            if is_untouched_number(arg)
+            and not self.regions
+            and tr.is_changing(arg)
+            and not is_symbolic_size(arg)
         }
         lowered: dict[Any, tuple[Any, Any]] = {
             place: self.lower(tr, arg) for place, arg in places if place not in unknown
@@ -203,7 +233,7 @@ class GraphBuilder:
         for place, arg in places:
             if place in unknown:
                 if takes_number(
-                    target, method, place, tensors, self.number_form, torch_symbols.is_any_autocast_enabled()
+                    target, method, place, tensors, self.policy.form, torch_symbols.is_any_autocast_enabled()
                 ):
                     assert isinstance(arg, LazyValue)
                     lowered[place] = self.add_number(tr, arg), arg.obj
@@ -217,6 +247,8 @@ class GraphBuilder:
                 torch.pow
             )  # fx writes `-2.0 ** x`, which is another number; `Tensor.__rpow__` calls this one
         result = self.run(target, fake_args, fake_kwargs, method)
+        if self.symbols.roots:
+            self.symbols.check_marked(f"{_name(target)}()", tr.frame.where())
         if has_numbers:
             # A fake may know what is in it: not where a number of this one call went in.
             for fake in (*tensors, *_tensors_in(result)):
@@ -230,6 +262,8 @@ class GraphBuilder:
                 raise BreakGraph("operation", f"{_name(target)} writes to memory that overlaps an operand's")
         if torch.is_grad_enabled() or _is_view_or_input(result):
             self.need_requires_grad(tr, (*args, *kwargs.values()))
+        if isinstance(result, torch.SymBool):
+            result = bool(result)
         if result is not None and is_constant(result):
             _check_fact(target, (*fake_args, *fake_kwargs.values()))
             return tr.from_plain(result)
@@ -238,6 +272,8 @@ class GraphBuilder:
         )
         node.meta["example_value"] = result
         node.meta["lines"] = lines(tr)
+        if _is_size(result):
+            return self.wrap_result(tr, node, result)
         self.operations += 1
         self._note_flags(args, kwargs)
         value = self.wrap_result(tr, node, result)
@@ -269,7 +305,10 @@ class GraphBuilder:
     def run(self, target: Any, args: list[Any], kwargs: dict[str, Any], method: bool) -> Any:
         """Run an operation on fake tensors; what goes wrong there is left to the real operation."""
         try:
-            with torch_compat.propagating(self.mode):
+            with (
+                torch_compat.propagating(self.mode),
+                torch_symbols.symbols_in_kernels(bool(self.symbols.roots)),
+            ):
                 if method:
                     return getattr(args[0], target)(*args[1:], **kwargs)
                 return target(*args, **kwargs)
@@ -314,6 +353,11 @@ class GraphBuilder:
             if isinstance(result, list):
                 return ListValue(items)
             return TupleValue(items, cls=type(result))
+        if isinstance(result, torch.SymInt):
+            if not torch_symbols.is_symbolic(result):
+                return ConstantValue(int(result))
+            node.meta["example_value"] = result
+            return SymbolicInteger(node, result, torch_symbols.hint_of(result))
         if result is None or is_constant(result):
             return ConstantValue(result)
         if isinstance(result, types.FunctionType) and not self.regions:
@@ -321,12 +365,18 @@ class GraphBuilder:
         raise BreakGraph("operation", f"{node.target} gives an object of type {type(result).__name__}")
 
     def _wrap_item(self, tr: Tracer, node: torch.fx.Node, key: Any, item: Any) -> Value:
-        if isinstance(item, (torch.Tensor, tuple, list, dict, types.FunctionType)):
+        if isinstance(item, (torch.Tensor, tuple, list, dict, types.FunctionType)) or (
+            torch_symbols.is_symbolic(item)
+        ):
             node = self.graph.call_function(operator.getitem, (node, key))
         return self.wrap_result(tr, node, item)
 
     def lower(self, tr: Tracer, value: Value) -> tuple[Any, Any]:
         """Return what stands for a value in a node's arguments, and what the fake run is given."""
+        if is_untouched_number(value) and tr.is_changing(value):
+            symbolic = self.symbolic(tr, value)
+            if symbolic is not None:
+                return symbolic
         value = value.realize(tr)
         if isinstance(value, TensorValue):
             return self.node_of(value), value.fake
@@ -397,6 +447,8 @@ class GraphBuilder:
         Raises:
             BreakGraph: if a tensor from outside was changed.
         """
+        if self.symbols.roots:
+            raise UnknownSymbol  # graphs inside of the graph take tensors and numbers only
         outer = self.graph
         before = [(value, _version(value.fake)) for value in self._by_fake.values()]
         inputs = len(self.inputs)
@@ -437,6 +489,76 @@ class GraphBuilder:
     def has_random(self, graph: torch.fx.Graph) -> bool:
         """Whether operations of a graph may draw random numbers."""
         return any(node.op != "placeholder" and is_random(node) for node in graph.nodes)
+
+    def symbolic(self, tr: Tracer, value: Value) -> tuple[Any, Any] | None:
+        """An integer that nobody has looked at as a node and a symbol; None where it has to be a number."""
+        if not is_untouched_number(value) or type(value.obj) is not int:
+            return None
+        if self.regions:
+            return None
+        if isinstance(value, SymbolicInteger):
+            return value.node, value.symbol
+        if is_deferred(value):
+            return self._symbolic_result(tr, value)
+        if (
+            not self.policy.takes_symbols
+            or isinstance(value, ChangingNumber)
+            or not 1 < value.obj < 1 << 62
+            or not tr.is_changing(value)
+        ):
+            return None
+        guard_types(tr, value)
+        found = self.integers.get(value.source)
+        if found is None:
+            symbol = self.symbols.add_integer(value.source, value.obj)
+            if not torch_symbols.is_symbolic(symbol):
+                return None
+            node = self.add_number(tr, value, symbol)
+            found = self.integers[value.source] = node, symbol
+        return found
+
+    def compare(
+        self, tr: Tracer, compare: Callable[[Any, Any], Any], left: Value, right: Value
+    ) -> bool | None:
+        """Compare two integers that are symbols or constants; None where they are neither."""
+        pair: list[Any] = []
+        for value in (left, right):
+            known = self.symbolic(tr, value)
+            if known is not None:
+                pair.append(known[1])
+                continue
+            if isinstance(value, LazyValue) and type(value.obj) is not int:
+                return None
+            plain = value.realize(tr)
+            if not isinstance(plain, ConstantValue) or type(plain.value) is not int:
+                return None
+            pair.append(plain.value)
+        answer = bool(compare(*pair))
+        self.symbols.check_marked("a comparison", tr.frame.where())
+        return answer
+
+    def _symbolic_result(self, tr: Tracer, value: DeferredNumber) -> tuple[Any, Any] | None:
+        if value.symbol not in ("+", "-", "*", "//", "%", "neg"):
+            return None
+        nodes, symbols = [], []
+        for operand in value.operands:
+            known = self.symbolic(tr, operand)
+            if known is None:
+                plain = operand.realize(tr)
+                if not isinstance(plain, ConstantValue) or type(plain.value) is not int:
+                    return None
+                known = plain.value, plain.value
+            nodes.append(known[0])
+            symbols.append(known[1])
+        try:
+            result = value.function(*symbols)
+        except Exception:
+            return None
+        if not torch_symbols.is_symbolic(result):
+            return int(result), int(result)
+        node = self.graph.call_function(value.function, tuple(nodes))
+        node.meta["example_value"] = result
+        return node, result
 
     # -- state ---------------------------------------------------------------------------------------
     def state_call(self, target: Any, *args: Any) -> torch.fx.Node:
@@ -485,6 +607,9 @@ class GraphBuilder:
         assert self.graph is self.root
         self.graph.output(tuple(value.node for value in outputs))
         for node in reversed(self.graph.nodes):
+            if not node.users and _is_size(node.meta.get("example_value")) and node.op != "placeholder":
+                self.graph.erase_node(node)
+                continue
             if not node.users and node.target is operator.getitem and isinstance(node.args[1], (int, str)):
                 parent = node.args[0]
                 if isinstance(parent, torch.fx.Node) and isinstance(
@@ -507,7 +632,18 @@ class GraphBuilder:
 
     def count(self) -> int:
         """Operations as they are counted everywhere: calls in the graph."""
-        return sum(node.op in ("call_function", "call_method", "call_module") for node in self.graph.nodes)
+        return sum(
+            node.op in ("call_function", "call_method", "call_module")
+            and not _is_size(node.meta.get("example_value"))
+            for node in self.graph.nodes
+        )
+
+
+def _is_size(result: Any) -> bool:
+    """Whether a result is an integer of the graph, or several."""
+    if isinstance(result, (tuple, list)):
+        return bool(result) and all(isinstance(item, (int, torch.SymInt)) for item in result)
+    return isinstance(result, torch.SymInt)
 
 
 def _tensors_in(values: Any) -> Iterator[torch.Tensor]:

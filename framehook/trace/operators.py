@@ -417,6 +417,9 @@ def unary(tr: Tracer, op: str, value: Value) -> Value:
 
 def compare(tr: Tracer, op: str, left: Value, right: Value) -> Value:
     """Rich comparison."""
+    known = tr.compare_symbols(COMPARE[op][0], left, right)
+    if known is not None:
+        return ConstantValue(known)
     left, right = _operands(tr, left, right)
     left, right = shown_mapping(tr, left), shown_mapping(tr, right)
     fn, forward, reflected = COMPARE[op]
@@ -659,6 +662,9 @@ def _check_distinct(tr: Tracer, left: Value, right: Value) -> None:
 
 def equals(tr: Tracer, left: Value, right: Value) -> bool:
     """What containers ask: identity first, then ==."""
+    known = tr.compare_symbols(operator.eq, left, right)
+    if known is not None:
+        return known
     left, right = left.realize(tr), right.realize(tr)
     if left is right:
         return True
@@ -670,4 +676,7 @@ def equals(tr: Tracer, left: Value, right: Value) -> bool:
 
 def truth(tr: Tracer, value: Value) -> bool:
     """`bool(value)`."""
+    known = tr.compare_symbols(operator.ne, value, ConstantValue(0))
+    if known is not None:
+        return known
     return value.realize(tr).truth(tr)

@@ -14,9 +14,10 @@ from framehook.bytecode.resume import entry_index, is_resume_code
 from framehook.trace.budget import Budget, OverBudget
 from framehook.trace.capture import Capture, GraphBreak, Unsupported
 from framehook.trace.frame import Frame, StopHere
+from framehook.trace.number_policy import NO_NUMBERS, NumberPolicy
 from framehook.trace.places import innermost
 from framehook.trace.state_rules import finish_state
-from framehook.trace.tracer import NO_NUMBERS, NumberPolicy, SymbolicTracer
+from framehook.trace.tracer import SymbolicTracer
 from framehook.values.base import BreakGraph, ObservedException
 
 #: Restarts of one trace; each moves the break to an earlier instruction.

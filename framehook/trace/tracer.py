@@ -9,7 +9,7 @@ import re
 import sys
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import torch
 
@@ -50,7 +50,7 @@ from framehook.trace.classes import ClassLookup, construct
 from framehook.trace.frame import Frame, PreviousException, RaisedAt, StopHere, TracebackValue
 from framehook.trace.graph import GraphBuilder
 from framehook.trace.handlers import HANDLERS
-from framehook.trace.number_inputs import NumberForm
+from framehook.trace.number_policy import NumberPolicy
 from framehook.trace.wrap import make_cell, wrap
 from framehook.values.base import (
     NULL,
@@ -80,7 +80,7 @@ from framehook.values.functions import (
 from framehook.values.graph_functions import GraphFunction
 from framehook.values.iterators import ConstantIterator
 from framehook.values.mappings import DictValue
-from framehook.values.numbers import DeferredNumber, leaves
+from framehook.values.numbers import DeferredNumber
 from framehook.values.objects import ObjectValue
 from framehook.values.sequences import ListValue, SliceValue, TupleValue, drain
 from framehook.values.sets import SetValue
@@ -92,20 +92,6 @@ rules.rule(copy.deepcopy)(copying.deepcopy)
 for _target, _rule in library_rules.TABLE.items():
     rules.rule(_target)(_rule)
 
-
-class NumberPolicy(NamedTuple):
-    """Which numbers of a frame differ from call to call, by the names of their sources, and what graphs take of them.
-
-    Attributes:
-        changing: names of sources.
-        form: what the backend gets for them.
-    """
-
-    changing: frozenset[str] = frozenset()
-    form: NumberForm = NumberForm.NUMBER
-
-
-NO_NUMBERS = NumberPolicy()
 #: Instructions between two looks at the budget.
 _STEPS_BETWEEN_CHECKS = 1_000
 #: Depth of inlined calls after which a call is left native.
@@ -140,7 +126,7 @@ class SymbolicTracer:
         self.budget = budget
         self.options = options
         self.guards = GuardSet()
-        self.builder = GraphBuilder(numbers.form)
+        self.builder = GraphBuilder(numbers)
         self.known: dict[int, tuple[Any, Value]] = {}
         self.keep_alive: list[Any] = []
         self.callees: dict[int, calls.Callee] = {}
@@ -566,7 +552,7 @@ class SymbolicTracer:
 
     def truth(self, value: Value) -> bool:
         """`bool(value)`."""
-        return value.realize(self).truth(self)
+        return operators.truth(self, value)
 
     def drain(self, value: Value) -> list[Value]:
         """All elements of an iterable."""
@@ -665,13 +651,16 @@ class SymbolicTracer:
 
     def is_changing(self, value: Value) -> bool:
         """See the protocol."""
-        if not isinstance(value, LazyValue):
-            return False
-        changing = self.numbers.changing
-        return any(
-            isinstance(leaf, ChangingNumber) or (bool(changing) and leaf.source.name() in changing)
-            for leaf in leaves(value)
-        )
+        return self.numbers.is_changing(value)
+
+    def compare_symbols(self, compare: Callable[[Any, Any], Any], left: Value, right: Value) -> bool | None:
+        """See the protocol."""
+        is_known = not (self.is_changing(left) or self.is_changing(right))
+        return None if is_known else self.builder.compare(self, compare, left, right)
+
+    def note_specialised(self) -> None:
+        """See the protocol."""
+        self.builder.symbols.check_marked("what looks at its value", self.frame.where())
 
     def note_risky(self, value: Value) -> None:
         """See the protocol."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from framehook import torch_compat
+from framehook import torch_compat, torch_symbols
 from framehook.guards.guard import Check, TensorSpec, WeakIdentity
 from framehook.source import ObjectSource, Source
 from framehook.values.base import (
@@ -169,19 +169,24 @@ def _tensor(tr: Any, obj: torch.Tensor, source: Source) -> TensorValue:
         tr.graph_break("subclass", "a fake, batched or otherwise wrapped tensor is not traced")
     if obj._is_view() and type(obj._base) not in TENSOR_CLASSES:
         tr.graph_break("subclass", f"a view of a tensor of class {type(obj._base).__name__} is not traced")
+    value = tr.builder.add_input(source, obj)
     spec = TensorSpec(
         WeakIdentity(type(obj)),
         torch_compat.dispatch_keys(obj),
         obj.dtype,
         obj.device,
-        tuple(obj.shape),
-        tuple(obj.stride()),
+        _numbers(value.fake.size()),
+        _numbers(value.fake.stride()),
         None,  # until an operation under grad mode uses it
     )
     guard = tr.guard(source, Check.TENSOR, spec)
-    value = tr.builder.add_input(source, obj)
     tr.gradient_guards[id(value)] = (guard, value)
     return value
+
+
+def _numbers(sizes: Any) -> tuple[int | None, ...]:
+    """Sizes or strides as a guard compares them: None where they are symbols."""
+    return tuple(None if torch_symbols.is_symbolic(size) else int(size) for size in sizes)
 
 
 def _list(tr: Any, obj: list[Any], source: Source) -> Value:

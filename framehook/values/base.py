@@ -10,6 +10,8 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+import torch
+
 from framehook.values.real_classes import namespace_of
 from framehook.values.wording import type_name
 
@@ -42,6 +44,8 @@ class ObservedException(Exception):
 class Tracer(Protocol):
     """What values may ask of the tracer."""
 
+    #: The innermost frame.
+    frame: Any
     #: ids of objects from outside whose end nobody sees.
     silent: set[int]
     #: id of the `__dict__` of an object, a function or a module -> the value whose attributes it holds.
@@ -149,6 +153,12 @@ class Tracer(Protocol):
 
     def is_changing(self, value: Value) -> bool:
         """Whether it is a number that nobody has looked at and that is known to differ between calls."""
+
+    def compare_symbols(self, compare: Callable[[Any, Any], Any], left: Value, right: Value) -> bool | None:
+        """Compare two integers one of which is a symbol, guarded; None where neither is."""
+
+    def note_specialised(self) -> None:
+        """A size has become a number: see whether it may."""
 
     def note_risky(self, value: Value) -> None:
         """Note a number that generated code computes first of all, as doing so may raise."""
@@ -454,6 +464,8 @@ def is_constant(obj: object) -> bool:
     cls = type(obj)
     if type(cls) is not type:
         return False  # whose metaclass may define what the hash of a class is
+    if cls is torch.Size:
+        return all(type(size) is int for size in obj)  # type: ignore[attr-defined]
     if cls in CONSTANT_TYPES:
         return True
     if cls is tuple or cls is frozenset:

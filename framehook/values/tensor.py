@@ -135,7 +135,9 @@ class TensorValue(Value):
 
     def get_attr(self, tr: Tracer, name: str) -> Value:
         if name == "shape":
-            return tr.from_plain(self.fake.shape)
+            if is_constant(self.fake.shape):
+                return tr.from_plain(self.fake.shape)
+            return tr.graph_call("size", [self], {}, method=True)
         if name in TENSOR_ATTRIBUTES:
             return tr.graph_call(getattr, [self, ConstantValue(name)], {})
         if name == "data":
@@ -237,7 +239,16 @@ class TensorValue(Value):
     def length(self, tr: Tracer) -> int:
         if self.fake.dim() == 0:
             tr.throw(TypeError, "len() of a 0-d tensor")
-        return int(self.fake.shape[0])
+        size = int(self.fake.shape[0])
+        if not is_constant(self.fake.shape):
+            tr.note_specialised()
+        return size
+
+    def size_of_first(self, tr: Tracer) -> Value:
+        """`len(self)`, as a symbol where it is one."""
+        if self.fake.dim() == 0 or is_constant(self.fake.shape):
+            return ConstantValue(self.length(tr))
+        return tr.graph_call("size", [self, ConstantValue(0)], {}, method=True)
 
     def iterate(self, tr: Tracer) -> Value:
         if self.fake.dim() == 0:
@@ -270,7 +281,7 @@ class TensorValue(Value):
 
 
 _SPECIAL_METHODS = {
-    "__len__": lambda tr, self, args: ConstantValue(self.length(tr)),
+    "__len__": lambda tr, self, args: self.size_of_first(tr),
     "__iter__": lambda tr, self, args: self.iterate(tr),
     "__getitem__": lambda tr, self, args: self.get_item(tr, args[0]),
     "__setitem__": lambda tr, self, args: self.set_item(tr, args[0], args[1]) or ConstantValue(None),

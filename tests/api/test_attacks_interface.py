@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import linecache
 import threading
-import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable
@@ -15,7 +14,7 @@ import pytest
 import torch
 
 import framehook
-from framehook import directives, events, handle
+from framehook import events, handle
 from framehook.guards import words
 from framehook.observe import counters
 from framehook.observe.history import history
@@ -314,15 +313,3 @@ def test_a_graph_is_looked_at_until_it_was_right() -> None:
         assert torch.equal(compiled(X)[1], X * 2)
     assert len(calls) == 3
     assert compiled.handle.counters()["graph_failures"] == 1  # type: ignore[attr-defined]
-
-
-def test_asking_for_dynamic_sizes_warns_once() -> None:
-    directives._warned.clear()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for _ in range(2):
-            framehook.compile(double, backend="eager", dynamic=True)
-            framehook.mark_dynamic(torch.ones(3), 0)
-            framehook.compile(double, backend="eager", dynamic=False)
-    assert len(caught) == 2
-    assert all("static" in str(each.message) and each.filename == __file__ for each in caught)

@@ -172,7 +172,7 @@ def test_tasks_interleaved_in_one_capture() -> None:
         await asyncio.gather(*(one(size) for size in (2, 3, 4)))
 
     asyncio.run(main())
-    assert counter.frame_count == 3
+    assert counter.frame_count == 2  # the second one is for any size
     assert not _C.is_hook_installed()
 
 

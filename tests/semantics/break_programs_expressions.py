@@ -373,7 +373,7 @@ def loop_with(x):
     return x, log
 
 
-@program(9)
+@program(6)
 def big_loop(x):
     for i in range(60):
         x = x + 1

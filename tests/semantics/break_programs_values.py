@@ -52,7 +52,7 @@ def scheduler_like(x):
     return x
 
 
-@program(5)
+@program(3)
 def convergence(x):
     err, n = float("inf"), 0
     while err > 1e-3 and n < 40:

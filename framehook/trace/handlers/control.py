@@ -17,7 +17,7 @@ def _jump(tr: Any, frame: Any, inst: Any) -> None:
 
 def _pop_jump_if(wanted: bool) -> Any:
     def handler(tr: Any, frame: Any, inst: Any) -> None:
-        if frame.pop().realize(tr).truth(tr) is wanted:
+        if tr.truth(frame.pop()) is wanted:
             frame.index = inst.target
 
     return handler
@@ -35,7 +35,7 @@ def _pop_jump_if_none(wanted: bool) -> Any:
 
 def _jump_or_pop(wanted: bool) -> Any:
     def handler(tr: Any, frame: Any, inst: Any) -> None:
-        if frame.stack[-1].realize(tr).truth(tr) is wanted:
+        if tr.truth(frame.stack[-1]) is wanted:
             frame.index = inst.target
         else:
             frame.pop()

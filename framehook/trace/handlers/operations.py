@@ -7,6 +7,7 @@ from typing import Any
 from framehook.trace import operators
 from framehook.values.base import ConstantValue, fold, to_constant
 from framehook.values.sequences import SliceValue
+from framehook.values.tensor import TensorValue
 
 
 def _binary_op(tr: Any, frame: Any, inst: Any) -> None:
@@ -46,7 +47,9 @@ def _contains_op(tr: Any, frame: Any, inst: Any) -> None:
 
 def _binary_subscr(tr: Any, frame: Any, inst: Any) -> None:
     key, owner = frame.pop(), frame.pop().realize(tr)
-    frame.push(owner.get_item(tr, key.realize(tr)))
+    if not (isinstance(owner, TensorValue) and tr.is_changing(key)):
+        key = key.realize(tr)
+    frame.push(owner.get_item(tr, key))
 
 
 def _store_subscr(tr: Any, frame: Any, inst: Any) -> None:
@@ -61,6 +64,8 @@ def _delete_subscr(tr: Any, frame: Any, inst: Any) -> None:
 
 def _make_slice(tr: Any, parts: list[Any]) -> Any:
     value = SliceValue(parts)
+    if any(map(tr.is_changing, parts)):
+        return value
     known, obj = to_constant(tr, value)
     return ConstantValue(obj) if known else value
 
