@@ -23,6 +23,7 @@ TABLES = {
     "trace": "Trace: first call on a new model, warm process",
     "retrace": "Trace again: the same model with another element type",
     "trace_growth": "Trace of more layers",
+    "memory": "Memory that the first call leaves, in a new process",
     "cold_start": "Cold start: a new process",
     "inference": "End to end: inference step with Inductor",
     "training": "End to end: training step with Inductor",
@@ -115,10 +116,11 @@ def _call(run: Callable[[], Any]) -> Any:
 
 
 class Row(NamedTuple):
-    """Median seconds by column, and the ratio that is asked for."""
+    """Medians by column, in seconds or bytes, and the ratio that is asked for."""
 
     medians: dict[str, float]
     goal: float | None
+    unit: str
 
 
 def _measured(config: pytest.Config) -> dict[str, dict[str, Row]]:
@@ -128,13 +130,19 @@ def _measured(config: pytest.Config) -> dict[str, dict[str, Row]]:
     for result in getattr(session, "benchmarks", []):
         info = result.extra_info
         if "table" in info:
-            tables.setdefault(info["table"], {})[info["row"]] = Row(info["medians"], info["goal"])
+            tables.setdefault(info["table"], {})[info["row"]] = Row(
+                info["medians"], info["goal"], info.get("unit", "seconds")
+            )
     return tables
 
 
-def _format(seconds: float | None) -> str:
-    if seconds is None:
+def _format(value: float | None, unit: str) -> str:
+    if value is None:
         return "-"
+    return _seconds(value) if unit == "seconds" else f"{value / 2**20:.3g} MiB"
+
+
+def _seconds(seconds: float) -> str:
     for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
         if seconds * scale >= 1:
             return f"{seconds * scale:.3g} {unit}"
@@ -149,8 +157,8 @@ def _lines(name: str, rows: dict[str, Row]) -> list[str]:
     has_goals = any(row.goal is not None for row in rows.values())
     titles = ["", *columns, *["peer / framehook"] * compared, *["asked"] * has_goals]
     lines = [f"### {TABLES[name]}", "", f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
-    for title, (medians, goal) in rows.items():
-        cells = [title, *(_format(medians.get(column)) for column in columns)]
+    for title, (medians, goal, unit) in rows.items():
+        cells = [title, *(_format(medians.get(column), unit) for column in columns)]
         if compared:
             ratio = medians[PEER.name] / medians[FRAMEHOOK.name]
             cells.append(f"{ratio:.3g}" + (" **below**" if goal is not None and ratio < goal else ""))
