@@ -341,6 +341,8 @@ def _reason_to_stay_eager(capture: trace.Capture, is_inference: bool) -> str:
     if capture.graph_break is not None and capture.graph_break.kind == "autograd":
         # To autograd, what it makes of a graph is one operation.
         return f"the program looks into autograd's graph: {capture.graph_break.reason}"
+    if torch.is_anomaly_enabled():
+        return "anomalies are detected, and named after the operation where they are"
     if inference.enter in capture.builder.state_setters and not is_inference:
         return "some of it happens in inference mode"
     return ""

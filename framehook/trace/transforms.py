@@ -17,6 +17,7 @@ import torch.fx
 from framehook import functional_compat, torch_compat
 from framehook.polyfills import jacobians
 from framehook.trace.graph import Region
+from framehook.trace.reachable import Reachable
 from framehook.trace.rules import rule
 from framehook.values.base import BreakGraph, ConstantValue, ObservedException, Value, is_constant
 from framehook.values.graph_functions import GraphFunction
@@ -391,13 +392,14 @@ def _checkpoint(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Val
         if not any(value.fake.requires_grad for value in tensors):
             tr.graph_break("call", "checkpoint(use_reentrant=True) without gradients warns", _HINT)
     effects, setters = len(tr.effects), set(builder.state_setters)
+    own = Reachable(fn, *inputs, *given.values())  # backward calls the function again
     unique = list({id(value): value for value in tensors}.values())
     with builder.region() as region:
         for value in unique:
             region.nodes[id(value)] = builder.add_parameter(region, value.fake)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not is_reentrant):
             result = _traced(tr, region, fn, inputs, given, name)
-    if len(tr.effects) != effects:
+    if len(tr.effects) != effects or own.is_changed():
         tr.graph_break("call", "a function under checkpoint() does more than compute tensors", _HINT)
     if is_reentrant:
         if not all(
@@ -443,7 +445,7 @@ def _cond(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
             raise AssertionError
         inputs.append(value)
     unique = list({id(value): value for value in inputs}.values())
-    effects = len(tr.effects)
+    effects, own = len(tr.effects), Reachable(if_true, if_false, *inputs)  # one of them runs, in the end
     regions, results = [], []
     for branch in (if_true, if_false):
         with builder.region() as region:
@@ -455,7 +457,7 @@ def _cond(tr: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         _shape(results[0]) != _shape(results[1])
     ):
         tr.graph_break("call", "the branches of cond() give different things", _HINT)
-    if len(tr.effects) != effects:
+    if len(tr.effects) != effects or own.is_changed():
         tr.graph_break("call", "a branch of cond() does more than compute tensors", _HINT)
     free, bodies = _bodies(regions)
     builder.need_requires_grad(tr, [*unique, *free])

@@ -95,6 +95,27 @@ def checkpointed_sequence(x: Tensor, layers: nn.Module) -> Any:
     return checkpoint_sequential(layers, 2, x, use_reentrant=False)
 
 
+@program(
+    arguments=trained, peer_breaks=True, reason="a function under checkpoint() does more than compute tensors"
+)
+def checkpointed_counter(x: Tensor, y: Tensor) -> Any:
+    seen = []
+
+    def inner(a: Tensor) -> Tensor:
+        seen.append(a.dim())
+        return a.sin()
+
+    return checkpoint(inner, x * y, use_reentrant=False), seen
+
+
+@program(
+    arguments=lambda: (rand(3, 4, grad=True), nn.BatchNorm1d(4)),
+    reason="a function that is transformed changes a tensor from outside",
+)
+def checkpointed_batch_norm(x: Tensor, layer: nn.Module) -> Any:
+    return checkpoint(layer, x, use_reentrant=False) * 2
+
+
 @program(arguments=plain)
 def checkpointed_without_gradients(x: Tensor, y: Tensor) -> Any:
     return checkpoint(_block, x, y, use_reentrant=False) + 1

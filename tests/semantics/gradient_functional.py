@@ -483,3 +483,99 @@ def jagged_tensors(x: Tensor, y: Tensor) -> Any:
 def quantized_tensors(x: Tensor, y: Tensor) -> Any:
     q = torch.quantize_per_tensor(x * 2, 0.1, 0, torch.quint8)
     return q.dequantize() + 1, q.int_repr()
+
+
+# -- what transformed functions do beside computing ------------------------------------------------------------------
+
+
+@program
+def transform_that_leaks(x: Tensor, y: Tensor) -> Any:
+    seen = []
+
+    def inner(a: Tensor) -> Tensor:
+        seen.append(a.shape)
+        return (a * y).sum()
+
+    return grad(inner)(x), seen
+
+
+@program(graphs=2, peer=2, peer_breaks=True, reason="print() writes to the outside")
+def transform_with_a_break(x: Tensor, y: Tensor) -> Any:
+    def inner(a: Tensor) -> Tensor:
+        print("inside")
+        return (a * y).sum()
+
+    return grad(inner)(x * 2) + 1
+
+
+@program
+def transform_that_raises(x: Tensor, y: Tensor) -> Any:
+    def inner(a: Tensor) -> Tensor:
+        raise KeyError(a.dim())
+
+    try:
+        return grad(inner)(x)
+    except KeyError as error:
+        return error.args, x * 2
+
+
+@program(graphs=0, reason="a function that is transformed changes a tensor from outside")
+def transform_changes_what_it_is_given(x: Tensor, y: Tensor) -> Any:
+    return vmap(lambda a, b: a.add_(b) * 2)(x, y), x
+
+
+@program(
+    graphs=2,
+    peer="TorchRuntimeError",
+    reason="add_ raises RuntimeError: During a grad (vjp, jvp, grad, etc) transform, th",
+)
+def transform_changes_what_it_reaches(x: Tensor, y: Tensor) -> Any:
+    total = torch.zeros(4)
+
+    def inner(a: Tensor) -> Tensor:
+        total.add_(1)
+        return a.sum()
+
+    try:
+        return grad(inner)(x), total
+    except RuntimeError:
+        return x * 2, total
+
+
+@program
+def vmap_of_containers(x: Tensor, y: Tensor) -> Any:
+    return vmap(lambda d, s: {"out": [d["x"] * s, d["x"].shape[0]][0]}, in_dims=({"x": 0}, None))(
+        {"x": x}, 2.0
+    )
+
+
+@program
+def vjp_used_twice(x: Tensor, y: Tensor) -> Any:
+    value, pull = vjp(lambda a: (a * y).sin(), x)
+    return value, pull(y)[0], pull(x)[0]
+
+
+@program(reason="a function that an operation has given is called in another function; a fun")
+def vjp_in_a_batch(x: Tensor, y: Tensor) -> Any:
+    value, pull = vjp(torch.sin, x)
+    return vmap(pull)(torch.eye(12).view(12, 3, 4))
+
+
+@program(
+    peer_breaks=True, reason="print() writes to the outside; a function that an operation has given canno"
+)
+def vjp_handed_out(x: Tensor, y: Tensor) -> Any:
+    value, pull = vjp(torch.sin, x * 2)
+    print("between")
+    return value, pull(y)[0]
+
+
+@program(arguments=trained)
+def cond_without_operands(x: Tensor, y: Tensor) -> Any:
+    return torch.cond(x.sum() > 0, lambda: x * 2, lambda: y * 3, ())
+
+
+@program
+def cond_of_tuples(x: Tensor, y: Tensor) -> Any:
+    a, b = torch.cond(x.sum() > 0, lambda p: (p * 2, p + y), lambda p: (p * 3, p - y), (x,))
+    return a * b
