@@ -318,11 +318,7 @@ def einsums(x: Tensor, y: Tensor) -> Any:
     )
 
 
-@program(
-    arguments=lambda: (rand(2, 2, 5, 4, grad=True), rand(2, 2, 5, 4, grad=True, seed=1)),
-    graphs=3,
-    reason="an object of class _SDPBackend is hashed by code that may have effects",
-)
+@program(arguments=lambda: (rand(2, 2, 5, 4, grad=True), rand(2, 2, 5, 4, grad=True, seed=1)))
 def attention(q: Tensor, k: Tensor) -> Any:
     mask = torch.ones(5, 5, dtype=torch.bool).tril()
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
@@ -524,11 +520,7 @@ def transform_changes_what_it_is_given(x: Tensor, y: Tensor) -> Any:
     return vmap(lambda a, b: a.add_(b) * 2)(x, y), x
 
 
-@program(
-    graphs=2,
-    peer="TorchRuntimeError",
-    reason="add_ raises RuntimeError: During a grad (vjp, jvp, grad, etc) transform, th",
-)
+@program(graphs=2, peer="TorchRuntimeError", reason="add_ raises RuntimeError")
 def transform_changes_what_it_reaches(x: Tensor, y: Tensor) -> Any:
     total = torch.zeros(4)
 

@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-import framehook
 from tests.semantics.gradient_table import plain, program, rand, trained
 
 # -- subclasses and objects with __torch_function__ -------------------------------------------------------------------------
@@ -268,16 +267,6 @@ def asks_whether_it_is_compiled(x: Tensor, y: Tensor) -> Any:
     if torch.jit.is_scripting() or torch.jit.is_tracing():
         return x
     return x * 2 + y
-
-
-# What it returns is other than eager's, and is meant to be.
-def _compiled(x: Tensor) -> Any:
-    return x * (2 if torch.compiler.is_compiling() and framehook.is_compiling() else 3)
-
-
-@program(graphs=3, peer_breaks=True, reason="tensor.data_ptr() does not go into a graph")
-def data_pointers(x: Tensor, y: Tensor) -> Any:
-    return x * 2 if x.data_ptr() != y.data_ptr() else y
 
 
 @program(peer_breaks=True, reason="tensor.untyped_storage() does not go into a graph")

@@ -96,7 +96,7 @@ KNOWN = {
     ),
     "not modelled yet": (
         *("data_assigned", "while_loop", "scan", "associative_scan", "mapped", "flexible_attention"),
-        *("attention", "object_with_torch_function", "scripted_function"),
+        *("object_with_torch_function", "scripted_function"),
         *("transform_changes_what_it_is_given", "vjp_in_a_batch"),
     ),
 }
