@@ -16,7 +16,10 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 from framehook.guards.guard import Check
+from framehook.polyfills import reversing
 from framehook.trace import operators, text_rules  # noqa: F401  (the rules of numbers and strings enter the table)
 from framehook.trace.c_calls import attribute_name, partial_parts
 from framehook.trace.capture import GraphBreak, Unsupported
@@ -556,6 +559,8 @@ def _reversed(tr: Any, value: Value) -> Value:
             return tr.call(method, [], {})
         if value.base is not None:
             return _reversed_value(tr, value.base)
+        if issubclass(value.cls, torch.nn.Module) and value.special(tr, "__getitem__") is not None:
+            return tr.inline(tr.constant_object(reversing.reversed_sequence), [value], {})
         # It is asked for each element when that is wanted, not before.
         tr.graph_break("call", f"reversed() of {value.describe()}")
     return _reversed_value(tr, value)

@@ -136,7 +136,15 @@ _NATIVE_PACKAGES = (
         "torch._higher_order_ops",
         "torch._tensor_str",
     ),
-    *("torch.random", "torch.testing", "torch._subclasses", "torch.masked", "torch.sparse", "torch.nested"),
+    *(
+        "torch.nn.modules.lazy",
+        "torch.random",
+        "torch.testing",
+        "torch._subclasses",
+        "torch.masked",
+        "torch.sparse",
+        "torch.nested",
+    ),
     *(
         "logging",
         "warnings",

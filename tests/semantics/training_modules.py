@@ -207,7 +207,7 @@ class _Held(nn.Module):
         self.more = nn.ParameterDict({"x": nn.Parameter(torch.ones(4)), "y": nn.Parameter(torch.ones(4))})
 
 
-@script(graphs=3, reason="reversed() of an object of its own class is C code")
+@script()
 def containers_in_every_use(compile: Compile) -> Running:
     class Module(_Held):
         def forward(self, x: Tensor) -> Tensor:
