@@ -373,7 +373,7 @@ def numpy_random_numbers(compile: Compile) -> Running:
     return function(compile, fn)
 
 
-@script(graphs=4, peer=(2, 2), reason="distributions check their parameters")
+@script(peer=(2, 2))
 def sampled_latent(compile: Compile) -> Running:
     class Module(nn.Module):
         def __init__(self) -> None:
