@@ -7,6 +7,7 @@ kept: a report has the bytecode and the guards of what is alive when it is writt
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import threading
 import time
 import weakref
@@ -156,21 +157,21 @@ class History:
         function = self._function(place_of(code))
         instructions = decode(code).instructions
         if not function.lines:
-            function.lines.update(inst.line for inst in instructions if inst.line is not None)
-        for inst, flag in zip(instructions, flags, strict=False):
-            if flag and inst.line is not None:
-                function.reached.add(inst.line)
+            function.lines = {inst.line for inst in instructions if inst.line is not None}
+        function.reached.update(
+            [inst.line for inst in itertools.compress(instructions, flags) if inst.line is not None]
+        )
 
     def _sketch(self, graph: torch.fx.GraphModule, static: set[str]) -> list[Node]:
         """The operations of a graph and their inputs; parameters and buffers are left out."""
         nodes: list[Node] = []
         index: dict[torch.fx.Node, int] = {}
+        places: set[tuple[str, int, str]] = set()
         for node in graph.graph.nodes:
             if node.op == "output" or node.name in static:
                 continue
             lines = lines_of(node)
-            for filename, line, _ in lines:
-                self.in_graph.setdefault(filename, set()).add(line)
+            places.update(lines)
             if len(nodes) >= _MOST_NODES:
                 continue
             at = user_line(lines)
@@ -179,6 +180,8 @@ class History:
             place = "" if at is None else f"{at[0]}:{at[1]}"
             kind = "input" if node.op == "placeholder" else "operation"
             nodes.append(Node(_label(node), kind, takes, _shape(node.meta.get("example_value")), place))
+        for filename, line, _ in places:
+            self.in_graph.setdefault(filename, set()).add(line)
         return nodes
 
 
