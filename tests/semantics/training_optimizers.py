@@ -201,7 +201,7 @@ def warm_up_and_one_cycle(compile: Compile) -> Running:
     return scheduled(compile, make, lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.2, total_steps=9))
 
 
-@script(in_all=2, peer=(1, 2), reason="the scheduler compares the number of the step")
+@script(in_all=2, peer=(1, 2))
 def scheduler_step_inside(compile: Compile) -> Running:
     module = model()
     optimizer = torch.optim.SGD(module.parameters(), 0.1)
