@@ -9,6 +9,8 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import torch
+
 from framehook import _C
 from framehook.guards import words
 from framehook.guards.guard import Check, Guard, GuardSet, TensorSpec
@@ -41,8 +43,8 @@ def note_sizes(handle: Handle, state: CodeState, record: _C.FrameRecord, entries
         return
     for entry in entries:
         for guard in getattr(entry.payload, "guards", ()):
-            if guard.check is not Check.TENSOR:
-                continue
+            if guard.check is not Check.TENSOR or guard.constant.cls.get() is torch.nn.Parameter:
+                continue  # sizes of parameters are never symbols
             program = lower(GuardSet.of([guard]), ())
             found = program.failure(record.slots, record.globals, record.builtins, record.closure)
             if found is not None:
