@@ -343,7 +343,7 @@ def _enum_member(tr: Any, value: ClassValue, args: Sequence[Value]) -> Value:
     if isinstance(arg, ObjectValue) and derives(arg.cls, cls):
         return arg
     known, obj = to_constant(tr, arg)
-    if not known:
+    if not known or type(obj).__hash__ is None:
         tr.graph_break("exception", f"{arg.describe()} is no value of {value.describe()}")
     if obj not in cls._value2member_map_:
         missing = tr.class_attr(cls, "_missing_")
@@ -354,6 +354,8 @@ def _enum_member(tr: Any, value: ClassValue, args: Sequence[Value]) -> Value:
             cls(obj)  # a member of a flag is made when it is asked for the first time, and kept
         except ValueError as error:
             tr.throw(ValueError, *error.args)
+        except TypeError:  # since 3.12: an enum without members has no values
+            tr.graph_break("exception", f"{arg.describe()} is no value of {value.describe()}")
     member = cls._value2member_map_.get(obj)
     if member is None:
         tr.graph_break("exception", f"{arg.describe()} is no value of {value.describe()}")

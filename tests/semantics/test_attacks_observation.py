@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import copy
+import enum
 import functools
 import gc
 import itertools
@@ -408,6 +409,25 @@ CALLED = [
 def metaclass_says_what_a_call_is():
     by_dict, by_static, by_class, by_partial = CALLED
     return by_dict([("a", 1)]), type(by_dict()), by_static(1, 2), by_class(3), by_partial(4, 5)
+
+
+class Empty(enum.Enum):
+    pass
+
+
+class Small(enum.Enum):
+    ONE = 1
+
+
+@program
+def values_that_an_enum_has_not():
+    def text(cls, value):
+        try:
+            return cls(value)
+        except (TypeError, ValueError) as error:
+            return f"{type(error).__name__}: {error}"
+
+    return text(Empty, 7), text(Small, 7), text(Small, slice(1)), text(Small, 1)
 
 
 @program

@@ -88,12 +88,14 @@ def main() -> int:
         options.write.write_text(page.of(kept), encoding="utf-8")
     whole = sum(each.whole for each in results)
     attempted = sum(each.attempted for each in results)
-    share = whole / attempted if attempted else 0.0
+    whole_frames = sum(each.whole_frames for each in results)
+    frames = sum(each.frames for each in results)
+    share = whole_frames / frames if frames else 0.0
     noticed = [each.module for each in results if not each.is_transparent]
     print(
         f"{len(results)} modules, {sum(each.tests for each in results)} tests ({len(EXCEPTIONS)} left out); "
-        f"{whole} of {attempted} functions traced whole ({share:.0%}), "
-        f"{sum(each.whole_frames for each in results)} of {sum(each.frames for each in results)} frames; "
+        f"{whole_frames} of {frames} frames traced whole ({share:.1%}); "
+        f"each frame of {whole} of {attempted} functions ({whole / max(1, attempted):.1%}); "
         f"noticed by: {', '.join(noticed) or 'none'}"
     )
     return int(bool(noticed) or share < LEAST_SHARE)

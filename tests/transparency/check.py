@@ -3,8 +3,8 @@
 How much was traced is counted twice, both times from `stats()`.  A frame is one activation of a function that may be
 captured on its own (no generators, class or module bodies); it is whole if one trace has followed it from its first
 to its last instruction, as a frame of its own or inlined in another.  What a frame is resumed with behind a graph break
-is no frame.  As the guards of one frame may fail again and again, and what it inlines is then traced again, the share
-that is asked for is that of the functions: each counts once, and is whole only if every frame of it was.
+is no frame.  As the guards of one frame may fail again and again, and what it inlines is then traced again, functions are
+counted as well, a harder measure: each counts once, and is whole only if every frame of it was.
 """
 
 from __future__ import annotations

@@ -101,9 +101,6 @@ def captured() -> Iterator[dict[str, Any]]:
         logging.getLogger(f"framehook.{name}").disabled = True
     with every_frame():
         _nothing()  # what the first compile of a process imports
-    # Torch's own objects would be gone through each time that a test collects garbage.
-    gc.collect()
-    gc.freeze()
     with every_frame() as capture:
         yield counted
     stop_noting()
@@ -124,8 +121,10 @@ def run(job: dict[str, Any]) -> None:
             and (not job["only"] or any(part in test.id() for part in job["only"]))
         )
         outcomes = Outcomes()
-        gc.collect()
         with captured() if job["captured"] else contextlib.nullcontext({}) as counted:
+            # Torch's own objects would be gone through each time that a test collects garbage.
+            gc.collect()
+            gc.freeze()
             started = time.process_time()
             suite.run(outcomes)
             seconds = time.process_time() - started
