@@ -171,7 +171,10 @@ def _has_protocol(tr: Any, value: Value, own: type, cls: type) -> bool:
     return True
 
 
-_protocol_members: Any = typing._get_protocol_attrs  # type: ignore[attr-defined]
+def _protocol_members(cls: Any) -> set[str]:
+    # Since 3.12 a protocol keeps what its members were when it was made.
+    kept = namespace_of(cls).get("__protocol_attrs__")
+    return typing._get_protocol_attrs(cls) if kept is None else kept  # type: ignore[attr-defined]
 
 
 def _still_protocol(members: frozenset[str], cls: type) -> bool:

@@ -430,6 +430,26 @@ def values_that_an_enum_has_not():
     return text(Empty, 7), text(Small, 7), text(Small, slice(1)), text(Small, 1)
 
 
+@typing.final
+@typing.runtime_checkable
+class Counted(typing.Protocol):
+    count: int
+
+
+class WithCount:
+    count = 1
+
+
+class WithOwnCount:
+    def __init__(self):
+        self.count = 1
+
+
+@program
+def protocols_that_got_attributes_later():
+    return [isinstance(each, Counted) for each in (WithCount(), WithOwnCount(), Plain(), 3, "a", (1,))]
+
+
 @program
 def typed_dicts():
     Film = typing.TypedDict("Film", {"name": str})
