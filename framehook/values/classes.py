@@ -152,7 +152,10 @@ class ClassValue(CallableValue):
         if isinstance(raw, types.ClassMethodDescriptorType):
             return CallableValue(getattr(cls, name))
         if isinstance(raw, (*SLOT_WRAPPERS, types.GetSetDescriptorType, types.MemberDescriptorType)):
-            found = getattr(cls, name)
+            try:
+                found = getattr(cls, name)
+            except AttributeError as error:
+                tr.throw(AttributeError, *error.args)
             return ConstantValue(found) if is_constant(found) else CallableValue(found)
         if isinstance(getattr(kind, "__get__", None), types.FunctionType):
             method = tr.class_value_attr(kind, "__get__")

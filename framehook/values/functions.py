@@ -158,8 +158,6 @@ class FunctionValue(Value):
             if found is None:
                 tr.throw(AttributeError, f"'function' object has no attribute '{name}'")
             return found
-        if name in fn.__dict__:
-            return tr.found(tr.lazy(fn.__dict__[name], self.source.attr(name)))
         if name in ("__name__", "__qualname__", "__module__", "__doc__", "__type_params__") and hasattr(
             fn, name
         ):
@@ -168,6 +166,9 @@ class FunctionValue(Value):
             return tr.lazy(getattr(fn, name), self.source.member(name))
         if name == "__class__":
             return tr.constant_object(types.FunctionType)
+        # Only behind those that the type serves: `update_wrapper` may have put some of the same name here.
+        if name in fn.__dict__:
+            return tr.found(tr.lazy(fn.__dict__[name], self.source.attr(name)))
         if name == "__get__":
             return FunctionGet(self)
         if defines(types.FunctionType, name):

@@ -394,21 +394,26 @@ def meta_with(call):
     return type("Meta", (type,), {"__call__": call})("Called", (), {})
 
 
+class Largest:
+    def __call__(self, *args):
+        return max(args)
+
+
 CALLED = [
     meta_with(call)
     for call in (
         dict,
         staticmethod(lambda *args: args),
         classmethod(lambda *args: args[1:]),
-        functools.partial(max),
+        Largest(),
     )
 ]
 
 
 @program
 def metaclass_says_what_a_call_is():
-    by_dict, by_static, by_class, by_partial = CALLED
-    return by_dict([("a", 1)]), type(by_dict()), by_static(1, 2), by_class(3), by_partial(4, 5)
+    by_dict, by_static, by_class, by_object = CALLED
+    return by_dict([("a", 1)]), type(by_dict()), by_static(1, 2), by_class(3), by_object(4, 5)
 
 
 class Empty(enum.Enum):
@@ -448,6 +453,27 @@ class WithOwnCount:
 @program
 def protocols_that_got_attributes_later():
     return [isinstance(each, Counted) for each in (WithCount(), WithOwnCount(), Plain(), 3, "a", (1,))]
+
+
+@program
+def attributes_that_builtin_classes_have():
+    def wrapped():
+        pass
+
+    functools.update_wrapper(wrapped, type)
+    names = (
+        "__annotations__",
+        "__type_params__",
+        "__module__",
+        "__doc__",
+        "__text_signature__",
+        "__abstractmethods__",
+    )
+    found = [
+        [getattr(cls, name, None) for name in names]
+        for cls in (type, int, dict, types.SimpleNamespace, Plain)
+    ]
+    return wrapped.__name__, wrapped.__doc__, found
 
 
 @program
