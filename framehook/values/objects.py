@@ -579,7 +579,10 @@ def bind_raw(tr: Tracer, raw: object, value: Value, owner: Value, cls: type, nam
         check_place(tr, raw, cls, name)
         return BuiltinMethod(owner, name)
     if kind.__name__ == "_tuplegetter" and isinstance(owner, ObjectValue):
-        assert isinstance(owner.base, TupleValue)
+        if not isinstance(owner.base, TupleValue):
+            tr.graph_break(
+                "attribute", f"attribute '{name}' of {owner.describe()}, which is also an enum's member"
+            )
         return owner.base.items[raw.__reduce__()[1][0]]  # type: ignore[index]
     if kind is types.GetSetDescriptorType:
         served = tr.getset_value(owner, raw, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import collections
 import copy
 import enum
 import functools
@@ -474,6 +475,28 @@ def attributes_that_builtin_classes_have():
         for cls in (type, int, dict, types.SimpleNamespace, Plain)
     ]
     return wrapped.__name__, wrapped.__doc__, found
+
+
+Pair = collections.namedtuple("Pair", "first second")
+
+
+@program
+def enums_of_named_tuples():
+    class Held(enum.Enum):
+        A = Pair(1, 2)
+
+    class Derived(Pair, enum.Enum):
+        A = (1, 2)
+        B = (3, 4)
+
+    return (
+        Held.A.value.first,
+        Derived.A.first,
+        Derived.B.second,
+        Derived.A.value,
+        Derived((3, 4)),
+        tuple(Derived.B),
+    )
 
 
 @program
