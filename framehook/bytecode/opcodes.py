@@ -58,6 +58,11 @@ NULL_COMES_FIRST = VERSION < (3, 13)
 # At the end of a receiver SEND leaves it on the stack, for END_SEND to drop.
 SEND_KEEPS_RECEIVER = VERSION >= (3, 12)
 
+# A call that the interpreter enters without leaving its loop is looked up in the exception table by the unit before it
+# when an exception comes back (3.13: `resume_with_error` goes on at `instr_ptr`, which is the call's own place).  The
+# compiler's tables always have an operand there.
+CALLS_ARE_HANDLED_BEFORE = VERSION >= (3, 13)
+
 
 class Row(NamedTuple):
     """A native operation that is presented under another name or needs its argument explained."""

@@ -21,7 +21,7 @@ from framehook.bytecode.decode import decode
 from framehook.bytecode.effects import stack_effect
 from framehook.bytecode.instruction import Instruction, Region
 from framehook.bytecode.liveness import ENDINGS, live_variables
-from framehook.bytecode.opcodes import NULL_COMES_FIRST
+from framehook.bytecode.opcodes import CALLS_ARE_HANDLED_BEFORE, NULL_COMES_FIRST
 from framehook.bytecode.resume import (
     CalleeToResume,
     below,
@@ -327,6 +327,8 @@ class BreakPoint:
             else:
                 self._join()
         else:
+            if CALLS_ARE_HANDLED_BEFORE and inst.handler is not None:
+                builder.emit("NOP")
             results = self._native(jumped)
             end = builder.here()
             last = self.left.tail or inst

@@ -499,6 +499,37 @@ def enums_of_named_tuples():
     )
 
 
+@framehook.disable
+def natively(value):
+    return value
+
+
+class Refusing:
+    def __init__(self, path):
+        if natively(path):
+            raise ImportError("no")
+
+
+def first_that_takes(path):
+    for make in (Refusing, str):
+        try:
+            return make(path)
+        except ImportError:
+            continue
+
+
+def found_or_made(path, known):
+    try:
+        return known[path]
+    except KeyError:
+        return first_that_takes(path)
+
+
+@program
+def a_constructor_refuses_while_an_exception_is_handled():
+    return [found_or_made(f"a{number}", {}) for number in range(3)]
+
+
 @program
 def typed_dicts():
     Film = typing.TypedDict("Film", {"name": str})
