@@ -59,7 +59,7 @@ def _typing_object(tr: Any, real: Any, args: Sequence[Value]) -> Value | None:
         return None
     try:
         made = real(*(obj for (obj,) in plain))  # type: ignore[misc]
-    except TypeError:
+    except Exception:  # a text that is no expression is a SyntaxError
         return None
     found: Value = tr.wrap(made, tr.absolute(made, None))
     return found

@@ -531,6 +531,21 @@ def a_constructor_refuses_while_an_exception_is_handled():
 
 
 @program
+def annotations_that_are_refused():
+    def text(make):
+        try:
+            return repr(make())
+        except (SyntaxError, TypeError) as error:
+            return f"{type(error).__name__}: {error}"
+
+    return (
+        text(lambda: typing.Optional[""]),
+        text(lambda: typing.Optional[1]),
+        text(lambda: typing.Optional["int"]),
+    )
+
+
+@program
 def typed_dicts():
     Film = typing.TypedDict("Film", {"name": str})
     made = Film(name="a")
