@@ -538,11 +538,8 @@ def annotations_that_are_refused():
         except (SyntaxError, TypeError) as error:
             return f"{type(error).__name__}: {error}"
 
-    return (
-        text(lambda: typing.Optional[""]),
-        text(lambda: typing.Optional[1]),
-        text(lambda: typing.Optional["int"]),
-    )
+    nothing, number = "", 1
+    return text(lambda: typing.Optional[nothing]), text(lambda: typing.Optional[number])
 
 
 @program
