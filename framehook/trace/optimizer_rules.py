@@ -75,6 +75,10 @@ def _tensor(tr: Any, value: Value) -> TensorValue | None:
     return value if isinstance(value, TensorValue) else None
 
 
+#: `capturable=True` that the program has not written.
+CAPTURABLE = ConstantValue(True)
+
+
 def _capturable(fn: types.FunctionType) -> Callable[..., Value]:
     """The form of an optimizer for CUDA graphs, where the other one branches on the number of the step."""
 
@@ -82,7 +86,7 @@ def _capturable(fn: types.FunctionType) -> Callable[..., Value]:
         flag = kwargs.get("capturable")
         value = None if flag is None else flag.realize(tr)
         if isinstance(value, ConstantValue) and value.value is False:
-            kwargs = {**kwargs, "capturable": ConstantValue(True)}
+            kwargs = {**kwargs, "capturable": CAPTURABLE}
         return calls.inline(tr, tr.constant_object(fn), args, kwargs)
 
     return apply

@@ -14,6 +14,7 @@ from framehook import directives, functional_compat, polyfills, torch_compat
 from framehook.guards.guard import Check
 from framehook.trace import (  # noqa: F401  (their rules enter the table)
     autograd_rules,
+    compiling_rules,
     distribution_rules,
     inference_rules,
     optimizer_rules,
@@ -207,8 +208,6 @@ def _always(answer: Any) -> Rule:
     return lambda tr, args, kwargs: ConstantValue(answer)
 
 
-for _fn in (directives.is_compiling, torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling):
-    RULES[id(_fn)] = _always(True)
 _NEVER: tuple[Any, ...] = (
     *(torch.compiler.is_exporting, torch._C._is_tracing),
     *(torch.jit.is_scripting, torch.jit.is_tracing),  # type: ignore[attr-defined]

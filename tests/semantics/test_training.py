@@ -13,11 +13,11 @@ import torch
 
 import framehook
 from framehook.testing import CompileCounter, assert_same, snapshot
-from tests.semantics import training_modules, training_optimizers, training_precision
+from tests.semantics import training_compiling, training_modules, training_optimizers, training_precision
 from tests.semantics.training_table import SCRIPTS, Script
 
 #: They fill the table.
-TABLES = (training_modules, training_precision, training_optimizers)
+TABLES = (training_modules, training_precision, training_optimizers, training_compiling)
 
 
 def run(script: Script, compile: Callable[[Any], Any], note: Callable[[], Any] = lambda: None) -> list[Any]:
