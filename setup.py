@@ -45,7 +45,8 @@ options: dict[str, Any] = {
     ],
 }
 
-if sanitizer := os.environ.get("FRAMEHOOK_SANITIZE", ""):
+sanitizer = os.environ.get("FRAMEHOOK_SANITIZE", "")
+if sanitizer:
     # What the sanitizer adds makes gcc warn of variables in pybind11's headers.
     no_warning = "-Wno-maybe-uninitialized"
     options["extra_compile_args"] += [

@@ -55,6 +55,10 @@ VERSION: Version = sys.version_info[:2]
 # 3.13 turned the two slots below a call's arguments around: [callable, NULL] where it was [NULL, callable].
 NULL_COMES_FIRST = VERSION < (3, 13)
 
+# 3.11 runs two instructions for variables as one when their code is warm (STORE_FAST__LOAD_FAST); a variable without
+# a value is then reported at the line of the first of the two.
+FUSES_LOADS_OF_VARIABLES = VERSION < (3, 12)
+
 # At the end of a receiver SEND leaves it on the stack, for END_SEND to drop.
 SEND_KEEPS_RECEIVER = VERSION >= (3, 12)
 

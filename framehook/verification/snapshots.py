@@ -10,7 +10,6 @@ import dataclasses
 import enum
 import functools
 import re
-import sys
 import traceback
 import types
 import warnings
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 
 import framehook
+from framehook.bytecode import opcodes
 
 #: A label, and the place of what it is a label in (None: the root): `((None, "result"), "[0]")`.
 Place: TypeAlias = tuple[Any, str]
@@ -255,11 +255,7 @@ def _of_set(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _line_depends_on_warmth(error: BaseException) -> bool:
-    """CPython 3.11 runs two instructions for variables as one when their code is warm (STORE_FAST__LOAD_FAST).
-
-    A variable without a value is then reported at the line of the first of the two.
-    """
-    return sys.version_info < (3, 12) and isinstance(error, UnboundLocalError)
+    return opcodes.FUSES_LOADS_OF_VARIABLES and isinstance(error, UnboundLocalError)
 
 
 def _of_exception(error: BaseException) -> Iterator[tuple[str, Any]]:

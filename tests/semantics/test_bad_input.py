@@ -20,7 +20,9 @@ from framehook.testing import CompileCounter, assert_same, snapshot
 from tests.semantics.guard_table import outcome
 
 
-@pytest.mark.parametrize("thing", [3, "text", [1], {"a": 1}, torch.ones(2), object()], ids=repr)
+@pytest.mark.parametrize(
+    "thing", [3, "text", [1], {"a": 1}, torch.ones(2), object()], ids=lambda thing: type(thing).__name__
+)
 def test_what_cannot_be_called_is_a_type_error(thing: Any) -> None:
     with pytest.raises(TypeError):
         framehook.compile(thing)
