@@ -314,6 +314,10 @@ def _run_backend(
     for guard in compiled.extra_guards:
         _add_backend_guard(capture.guards, guard, sources)
     run = compiled.callable
+    if unseen := [
+        place for place, each in enumerate(capture.inputs) if capture.builder.is_changed_unseen(each)
+    ]:
+        run = _changing_unseen(run, compiled.is_boxed, unseen)
     if is_inference:
         run = torch.inference_mode()(run)
     elif capture.builder.state_setters:
@@ -345,6 +349,8 @@ def _reason_to_stay_eager(capture: trace.Capture, is_inference: bool) -> str:
         return "anomalies are detected, and named after the operation where they are"
     if inference.enter in capture.builder.state_setters and not is_inference:
         return "some of it happens in inference mode"
+    if capture.builder.returns_data:
+        return "it hands out `.data` of a tensor, which counts its changes by itself"
     return ""
 
 
@@ -352,6 +358,18 @@ def _changed_places(capture: trace.Capture) -> list[int]:
     """The places of the inputs that the graph changes."""
     changed = {id(each) for each in capture.builder.mutates_inputs()}
     return [place for place, each in enumerate(capture.inputs) if id(each) in changed]
+
+
+def _changing_unseen(run: Callable[..., Any], is_boxed: bool, places: list[int]) -> Callable[..., Any]:
+    """Let a graph change inputs through `.data`: their versions stay, and backward does not mind."""
+
+    def run_unseen(*given: Any) -> Any:
+        inputs = given[0] if is_boxed else given
+        tensors = tuple(inputs[place] for place in places)
+        with torch_compat.keeping_versions(tensors):
+            return run(*given)
+
+    return run_unseen
 
 
 def _leaving_state(run: Callable[..., Any], is_nesting: bool) -> Callable[..., Any]:

@@ -57,9 +57,8 @@ class Undo(NamedTuple):
             try:
                 return run(*given)
             except Exception:
-                for tensor, values, version in kept:
-                    if version is None or tensor._version != version:
-                        torch_compat.put_back(tensor, values, version)
+                for tensor, values, version in kept:  # also of an unchanged version: `.data` does not count
+                    torch_compat.put_back(tensor, values, version)
                 for generator, state in states:
                     generator.set_state(state)
                 raise

@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import (
 from framehook import torch_compat, torch_symbols
 from framehook.directives import dynamic_dims
 from framehook.source import AttrSource, ItemSource, Source
-from framehook.trace import overlap
+from framehook.trace import in_place, overlap
 from framehook.trace.frame import lines
 from framehook.trace.number_inputs import takes_number
 from framehook.trace.number_policy import NO_NUMBERS, NumberPolicy
@@ -144,6 +144,9 @@ class GraphBuilder:
 
     def __init__(self, policy: NumberPolicy = NO_NUMBERS) -> None:
         self.policy = policy
+        #: What `.data` of tensors gave, and its version then.
+        self.data: list[tuple[torch.Tensor, int]] = []
+        self.returns_data = False
         self.root = torch.fx.Graph()
         self.graph = self.root  # the one that operations go into
         self.regions: list[Region] = []  # the open ones, innermost last
@@ -216,6 +219,10 @@ class GraphBuilder:
         self, tr: Tracer, target: Any, args: Sequence[Value], kwargs: dict[str, Value], method: bool
     ) -> Value:
         """Run an operation on fakes and note it as a node if tensors come out or None does."""
+        is_data = target is getattr and isinstance(args[1], ConstantValue) and args[1].value == "data"
+        if is_data and self.regions:
+            # Functions that an operation is given must change nothing: there it is the same.
+            return self.call(tr, "detach", args[:1], {}, True)
         places: list[tuple[int | str, Value]] = [*enumerate(args), *kwargs.items()]
         unknown: set[int | str] = {
             place
@@ -246,9 +253,15 @@ class GraphBuilder:
             target = (
                 torch.pow
             )  # fx writes `-2.0 ** x`, which is another number; `Tensor.__rpow__` calls this one
+        if _is_in_place(target, kwargs) and in_place.is_refused(
+            _name(target), fake_args, fake_kwargs, self.mode
+        ):  # before the fake takes it
+            raise BreakGraph("operation", f"{_name(target)} gives what its first argument cannot hold")
         result = self.run(target, fake_args, fake_kwargs, method)
         if self.symbols.roots:
             self.symbols.check_marked(f"{_name(target)}()", tr.frame.where())
+        if is_data:
+            self.data.append((result, _version(result)))
         if has_numbers:
             # A fake may know what is in it: not where a number of this one call went in.
             for fake in (*tensors, *_tensors_in(result)):
@@ -600,11 +613,26 @@ class GraphBuilder:
     def _is_changed(self, entry: GraphInput) -> bool:
         if entry.fake.is_inference():
             return self.may_change_inference_tensors
-        return entry.fake._version != entry.version
+        return entry.fake._version != entry.version or self.is_changed_unseen(entry)
+
+    def is_changed_unseen(self, entry: GraphInput) -> bool:
+        """Whether an input is changed through `.data`, which its version does not count."""
+        return any(
+            _version(data) != version and overlap.shares_memory(data, entry.fake)
+            for data, version in self.data
+        )
+
+    def hands_out_data(self, outputs: Sequence[TensorValue]) -> bool:
+        """Whether an output may be `.data` of a tensor: one that counts its changes by itself."""
+        return any(
+            value.source is None and any(overlap.shares_memory(data, value.fake) for data, _ in self.data)
+            for value in outputs
+        )
 
     def finish(self, outputs: list[TensorValue]) -> torch.fx.GraphModule:
         """Close the graph: drop inputs and parts that nobody uses, count, set the outputs."""
         assert self.graph is self.root
+        self.returns_data = self.hands_out_data(outputs)
         self.graph.output(tuple(value.node for value in outputs))
         for node in reversed(self.graph.nodes):
             if not node.users and _is_size(node.meta.get("example_value")) and node.op != "placeholder":

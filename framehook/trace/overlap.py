@@ -20,16 +20,14 @@ def is_refused(target: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
     elif _name(target) in ("setitem", "__setitem__") and len(args) == 3:
         # With plain indices, what is written is a part of it.
         if _has_indices(args[1]):
-            return any(_shares_memory(written[0], other) for other in others) if written else False
+            return any(shares_memory(written[0], other) for other in others) if written else False
         with torch.no_grad():
             written = [each[args[1]] for each in written]
     for each in written:
         if _repeats(each):
             return True
         if any(
-            other is not each
-            and _shares_memory(each, other)
-            and ("out" in kwargs or _is_partial(each, other))
+            other is not each and shares_memory(each, other) and ("out" in kwargs or _is_partial(each, other))
             for other in others
         ):
             return True
@@ -62,7 +60,8 @@ def _repeats(tensor: torch.Tensor) -> bool:
     return tensor.numel() > 0 and any(size > 1 and stride == 0 for size, stride in dimensions)
 
 
-def _shares_memory(left: torch.Tensor, right: torch.Tensor) -> bool:
+def shares_memory(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether two tensors lie in one storage."""
     if left.layout is not torch.strided or right.layout is not torch.strided:
         return False
     return left.untyped_storage()._cdata == right.untyped_storage()._cdata

@@ -141,7 +141,8 @@ class TensorValue(Value):
         if name in TENSOR_ATTRIBUTES:
             return tr.graph_call(getattr, [self, ConstantValue(name)], {})
         if name == "data":
-            return tr.graph_call("detach", [self], {}, method=True)
+            # Not `detach()`: changes of it are not counted as changes of this tensor.
+            return tr.graph_call(getattr, [self, ConstantValue(name)], {})
         if name == "grad":
             return self._grad(tr)
         if name in ("requires_grad", "is_leaf", "grad_fn", "retains_grad"):
