@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from framehook.observe.terminal import duration, escaped, plural, to_text
+from framehook.observe.terminal import duration, escaped, keeping_random, plural, to_text
 
 if TYPE_CHECKING:
     from framehook.observe.counters import FunctionStats, Stats
@@ -51,6 +51,7 @@ def told(functions: dict[str, FunctionStats]) -> dict[str, FunctionStats]:
     }  # fmt: skip
 
 
+@keeping_random()
 def _table(functions: list[tuple[str, FunctionStats]]) -> Any:
     from rich import box
     from rich.table import Table

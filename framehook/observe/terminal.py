@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
+import random
 import sys
+from collections.abc import Iterator
 from typing import Any, TextIO
 
 _PLAIN_WIDTH = 160
@@ -19,6 +22,17 @@ def is_terminal(stream: TextIO | None = None) -> bool:
         return False
 
 
+@contextlib.contextmanager
+def keeping_random() -> Iterator[None]:
+    """Give the program the random numbers that it would have had: `rich` draws some, already when it is imported."""
+    state = random.getstate()
+    try:
+        yield
+    finally:
+        random.setstate(state)
+
+
+@keeping_random()
 def to_text(*parts: Any, is_coloured: bool | None = None, width: int | None = None) -> str:
     """What `rich` makes of texts and tables.
 
@@ -49,6 +63,7 @@ def to_text(*parts: Any, is_coloured: bool | None = None, width: int | None = No
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
+@keeping_random()
 def escaped(text: str) -> str:
     """A text that has no markup of its own."""
     from rich.markup import escape
@@ -77,4 +92,4 @@ def plural(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
-__all__ = ["duration", "escaped", "is_terminal", "plural", "short_place", "to_text"]
+__all__ = ["duration", "escaped", "is_terminal", "keeping_random", "plural", "short_place", "to_text"]

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from framehook.observe.terminal import duration, is_terminal, plural
+from framehook.observe.terminal import duration, is_terminal, keeping_random, plural
 
 
 class WarmedUp(NamedTuple):
@@ -43,8 +43,9 @@ def tracked(inputs: Sequence[Any], name: str, is_shown: bool | None) -> Iterator
     if not (is_terminal(sys.stderr) if is_shown is None else is_shown):
         yield from inputs
         return
-    from rich.console import Console
-    from rich.progress import track
+    with keeping_random():
+        from rich.console import Console
+        from rich.progress import track
 
     yield from track(inputs, description=f"compiling {name}", console=Console(stderr=True), transient=True)
 

@@ -104,7 +104,7 @@ _REDUCED = (torch.float16, torch.bfloat16)
 def scaled_by_tensor(tr: Any, target: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> Value | None:
     """`param.addcdiv_(a, b, value=tensor)` in an optimizer, without asking for the number; None if it is none.
 
-    The operations, and their order, are those of the kernel.
+    The operations, and their order, are those of the kernel: `add_` rounds product and sum at once, as `addcmul_` does.
     """
     keyword = _SCALED.get(target)
     if keyword is None or not is_in_optimizer(tr):
@@ -121,6 +121,9 @@ def scaled_by_tensor(tr: Any, target: Any, args: Sequence[Value], kwargs: dict[s
     is_reduced = owner.fake.dtype in _REDUCED
     if is_reduced:
         operands = [_method(tr, "float", each) for each in operands]
+    if target != "addcdiv_" and not is_reduced and owner.fake.is_floating_point():
+        signed = _method(tr, "neg", factor) if target == "sub_" else factor
+        return _method(tr, "addcmul_", owner, operands[1], signed)
     change = _method(tr, "mul", operands[1], factor)
     if target == "addcdiv_":
         change = _method(tr, "div", change, operands[2])

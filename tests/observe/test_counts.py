@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import sys
 import time
 from typing import Any
 
@@ -185,3 +187,13 @@ def test_the_table_has_functions_by_cost_and_reasons_below() -> None:
     assert "graph break: on purpose" in text
     assert "\x1b[" not in text
     assert max(map(len, lines)) < 250
+
+
+def test_showing_draws_no_random_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = framehook.compile(torch.sin, backend="eager")
+    compiled(torch.ones(2))
+    for name in [name for name in sys.modules if name.split(".")[0] == "rich"]:
+        monkeypatch.delitem(sys.modules, name)  # some of the numbers are drawn at the first import
+    before = random.getstate()
+    assert "hits" in str(framehook.stats())
+    assert random.getstate() == before
