@@ -223,6 +223,9 @@ class GraphBuilder:
         if is_data and self.regions:
             # Functions that an operation is given must change nothing: there it is the same.
             return self.call(tr, "detach", args[:1], {}, True)
+        if target == "new" and method and any(_is_a_size(each) for each in args[1:]):
+            # Graphs write sizes as tuples, which `new` takes for values.
+            return self.call(tr, "new_empty", args, kwargs, True)
         places: list[tuple[int | str, Value]] = [*enumerate(args), *kwargs.items()]
         unknown: set[int | str] = {
             place
@@ -672,6 +675,10 @@ def _is_size(result: Any) -> bool:
     if isinstance(result, (tuple, list)):
         return bool(result) and all(isinstance(item, (int, torch.SymInt)) for item in result)
     return isinstance(result, torch.SymInt)
+
+
+def _is_a_size(value: Value) -> bool:
+    return issubclass(value.python_type(), torch.Size)
 
 
 def _tensors_in(values: Any) -> Iterator[torch.Tensor]:

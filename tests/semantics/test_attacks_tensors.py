@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 import framehook
+from framehook.testing import assert_same, snapshot
 
 
 @pytest.fixture(params=["eager", "aot_eager"])
@@ -105,3 +106,15 @@ def test_a_number_that_is_only_counted_with_costs_no_compile(backend: str) -> No
         compiled(torch.ones(1, 2))
         assert model.calls == count
     assert (framehook.stats(compiled).misses, framehook.stats(compiled).hits) == (1, 4)
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 3), (), (0,)])
+def test_new_of_a_size_and_of_values(shape: tuple[int, ...], backend: str) -> None:
+    def program(x: Tensor) -> Any:
+        made = x.new(x.shape).fill_(2)
+        return made, x.new(torch.Size([3]) + x.shape).zero_(), x.new([4, 5]), x.new(2).fill_(1)
+
+    compiled = framehook.compile(program, backend=backend)
+    x = torch.ones(shape)
+    for _ in range(2):
+        assert_same(snapshot(compiled(x)), snapshot(program(x)))
