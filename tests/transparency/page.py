@@ -69,11 +69,7 @@ def _row(name: str, row: Mapping[str, Any]) -> str:
     cells: list[object] = [name, row["tests"], len(row["differences"]) + len(row["internal_errors"])]
     for whole, attempted in ((row["whole_frames"], row["frames"]), (row["whole"], row["attempted"])):
         cells += [whole, attempted, f"{whole / attempted:.0%}" if attempted else "-"]
-    # Kept without seconds where they were not measured by themselves.
-    cells += [
-        f"{row[name]:.1f}" if row["captured_seconds"] else "-"
-        for name in ("plain_seconds", "captured_seconds")
-    ]
+    cells += [f"{row[name]:.1f}" for name in ("plain_seconds", "captured_seconds")]
     return f"| {' | '.join(map(str, cells))} |"
 
 
