@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import framehook
-from framehook.testing import CompileCounter
+from framehook.testing import CompileCounter, assert_same, snapshot
 from tests.models.zoo import by_name, loss_of
 
 STEPS = 100
@@ -88,3 +88,39 @@ def test_a_hundred_steps_of_aot_graphs(name: str) -> None:
     expected_losses, expected_state, _ = _train(name, lambda module: module)
     torch.testing.assert_close(losses, expected_losses, rtol=0, atol=1e-4)
     torch.testing.assert_close(state, expected_state, rtol=1e-3, atol=1e-3)
+
+
+def _scaled_steps(part: str, compile: Callable[[Any], Any]) -> list[Any]:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+    model = compile(module) if part == "model" else module
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+    scaler = torch.amp.GradScaler("cpu", growth_interval=2)
+
+    def step(x: Tensor, overflows: bool) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = model(x).square().mean()
+        if overflows:
+            loss = loss * float("inf")
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        return loss
+
+    run = compile(step) if part == "step" else step
+    seen: list[Any] = []
+    for number in range(8):
+        x = torch.randn(4, 8, generator=torch.Generator().manual_seed(number))
+        seen += [run(x, number == 5), scaler.get_scale()]
+    return [seen, dict(module.state_dict()), optimizer.state_dict()]
+
+
+@pytest.mark.parametrize("part", ["model", "step"])
+def test_scaled_steps_of_which_one_overflows(part: str) -> None:
+    counter = CompileCounter()
+    actual = _scaled_steps(part, lambda fn: framehook.compile(fn, backend=counter))
+    assert_same(snapshot(actual), snapshot(_scaled_steps(part, lambda fn: fn)))
+    assert counter.frame_count >= 1
