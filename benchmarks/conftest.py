@@ -23,6 +23,7 @@ TABLES = {
     "trace": "Trace: first call on a new model, warm process",
     "retrace": "Trace again: the same model with another element type",
     "trace_growth": "Trace of more layers",
+    "serving": "A service: requests of random sizes, with Inductor",
     "memory": "Memory that the first call leaves, in a new process",
     "cold_start": "Cold start: a new process",
     "inference": "End to end: inference step with Inductor",
@@ -106,7 +107,7 @@ def side_by_side(benchmark: Any, smoke: bool) -> Callable[..., None]:
         medians = {
             name: statistics.median(times) / (calls or {}).get(name, 1) for name, times in seconds.items()
         }
-        benchmark.extra_info.update(table=table, row=title, medians=medians, goal=goal)
+        benchmark.extra_info.update(table=table, rows={title: (medians, goal)})
 
     return measure
 
@@ -116,11 +117,11 @@ def _call(run: Callable[[], Any]) -> Any:
 
 
 class Row(NamedTuple):
-    """Medians by column, in seconds or bytes, and the ratio that is asked for."""
+    """Medians by column, the ratio that is asked for, and their unit: seconds, bytes or number."""
 
     medians: dict[str, float]
     goal: float | None
-    unit: str
+    unit: str = "seconds"
 
 
 def _measured(config: pytest.Config) -> dict[str, dict[str, Row]]:
@@ -130,15 +131,16 @@ def _measured(config: pytest.Config) -> dict[str, dict[str, Row]]:
     for result in getattr(session, "benchmarks", []):
         info = result.extra_info
         if "table" in info:
-            tables.setdefault(info["table"], {})[info["row"]] = Row(
-                info["medians"], info["goal"], info.get("unit", "seconds")
-            )
+            rows = {title: Row(*row) for title, row in info["rows"].items()}
+            tables.setdefault(info["table"], {}).update(rows)
     return tables
 
 
 def _format(value: float | None, unit: str) -> str:
     if value is None:
         return "-"
+    if unit == "number":
+        return f"{value:.4g}"
     return _seconds(value) if unit == "seconds" else f"{value / 2**20:.3g} MiB"
 
 

@@ -53,4 +53,4 @@ def test_memory(layers: int, smoke: bool, benchmark: Any) -> None:
     benchmark.pedantic(in_turns, rounds=ROUNDS)
     medians = {name: statistics.median(values) for name, values in grown.items()}
     row = f"first call of BERT, {layers} layers"
-    benchmark.extra_info.update(table="memory", row=row, medians=medians, goal=1, unit="bytes")
+    benchmark.extra_info.update(table="memory", rows={row: (medians, 1, "bytes")})
