@@ -29,6 +29,7 @@ from framehook.codegen.emitter import CycleFound, Emitter, NotRebuildable, class
 from framehook.source import LocalSource, ObjectSource, Source
 from framehook.trace.abandoned import abandoned
 from framehook.trace.capture import Capture, GraphBreak, Unsupported
+from framehook.trace.number_bounds import ANY, Bounds
 from framehook.trace.session import Stop
 from framehook.values.frame_classes import FrameClassValue
 from framehook.values.numbers import is_deferred
@@ -124,6 +125,18 @@ def earlier_stop(capture: Capture, error: NotRebuildable) -> Stop:
     return Stop(step, reason)
 
 
+def _within(bounds: Sequence[tuple[int, Bounds]]) -> Any:
+    """What raises for inputs with a number outside of its bounds, as a graph does before it has changed anything."""
+
+    def check(inputs: list[Any]) -> tuple[()]:
+        for place, each in bounds:
+            if not each.hold(inputs[place]):
+                raise OverflowError(f"the graph does not take the number {inputs[place]}")
+        return ()
+
+    return _C.GraphCallable(check, True, False, "numbers")
+
+
 class _Writer:
     """Writes one generated function."""
 
@@ -196,6 +209,7 @@ class _Writer:
                 self.emitter.emit(value)
                 builder.emit("LIST_APPEND", 1)
             builder.pop_top()
+            self._check_numbers()
         builder.begin_call(lambda: builder.load_const(self.run_graph))
         builder.take_fast(INPUTS)
         builder.call(1)
@@ -208,6 +222,14 @@ class _Writer:
                     self._make_member(position, value.subclass)
         else:
             builder.pop_top()
+
+    def _check_numbers(self) -> None:
+        """Run the frame eagerly for numbers that the graph cannot be run with."""
+        numbers = self.capture.numbers
+        bounds = [(at - len(numbers), each.bounds) for at, each in enumerate(numbers) if each.bounds != ANY]
+        if bounds:
+            self.emitter.call(_within(bounds), functools.partial(self.builder.load_fast, INPUTS))
+            self.builder.pop_top()
 
     def _make_member(self, position: int, cls: type) -> None:
         """Give an output of the graph the class that eager's result has."""

@@ -22,6 +22,7 @@ from framehook.directives import dynamic_dims
 from framehook.source import AttrSource, ItemSource, Source
 from framehook.trace import in_place, overlap
 from framehook.trace.frame import lines
+from framehook.trace.number_bounds import ANY, WHOLE, Bounds, bounds_of
 from framehook.trace.number_inputs import takes_number
 from framehook.trace.number_policy import NO_NUMBERS, NumberPolicy
 from framehook.trace.randomness import is_random
@@ -123,9 +124,13 @@ class Region:
 
 
 class NumberInput:
-    """A placeholder for a number that differs between calls; generated code hands it over behind the tensors."""
+    """A placeholder for a number that differs between calls; generated code hands it over behind the tensors.
 
-    __slots__ = ("example", "fake", "name", "node", "value")
+    Attributes:
+        bounds: of the numbers that the graph can be run with.
+    """
+
+    __slots__ = ("bounds", "example", "fake", "name", "node", "value")
 
     def __init__(self, name: str, value: Value, example: int | float, fake: Any, node: torch.fx.Node) -> None:
         self.name = name
@@ -133,6 +138,7 @@ class NumberInput:
         self.value = value
         self.example = example
         self.node = node
+        self.bounds: Bounds = WHOLE if type(fake) is int else ANY
 
 
 class GraphBuilder:
@@ -242,10 +248,10 @@ class GraphBuilder:
         has_numbers = False
         for place, arg in places:
             if place in unknown:
-                if takes_number(
+                assert isinstance(arg, LazyValue)
+                if (type(arg.obj) is float or WHOLE.hold(arg.obj)) and takes_number(
                     target, method, place, tensors, self.policy.form, torch_symbols.is_any_autocast_enabled()
                 ):
-                    assert isinstance(arg, LazyValue)
                     lowered[place] = self.add_number(tr, arg), arg.obj
                     has_numbers = True
                 else:
@@ -256,11 +262,14 @@ class GraphBuilder:
             target = (
                 torch.pow
             )  # fx writes `-2.0 ** x`, which is another number; `Tensor.__rpow__` calls this one
-        if _is_in_place(target, kwargs) and in_place.is_refused(
-            _name(target), fake_args, fake_kwargs, self.mode
-        ):  # before the fake takes it
-            raise BreakGraph("operation", f"{_name(target)} gives what its first argument cannot hold")
+        changes = _is_in_place(target, kwargs)
+        if changes:  # before the fake takes it
+            if in_place.is_refused(_name(target), fake_args, fake_kwargs, self.mode):
+                raise BreakGraph("operation", f"{_name(target)} gives what its first argument cannot hold")
+            self.check_numbers(tr, target, method, places, lowered, fake_kwargs.get("out", fake_args[:1]))
         result = self.run(target, fake_args, fake_kwargs, method)
+        if not changes:
+            self.check_numbers(tr, target, method, places, lowered, result)
         if self.symbols.roots:
             self.symbols.check_marked(f"{_name(target)}()", tr.frame.where())
         if is_data:
@@ -272,7 +281,7 @@ class GraphBuilder:
         if _QUANTIZING.search(_name(target)) or (isinstance(result, torch.Tensor) and result.is_nested):
             # Fake tensors are never quantized.
             raise BreakGraph("operation", f"{_name(target)} gives a quantized or nested tensor")
-        if _is_in_place(target, kwargs):
+        if changes:
             self.may_change_inference_tensors = True
             if overlap.is_refused(target, fake_args, fake_kwargs):
                 raise BreakGraph("operation", f"{_name(target)} writes to memory that overlaps an operand's")
@@ -296,6 +305,33 @@ class GraphBuilder:
         for cls in _subclasses((*args, *kwargs.values())):
             _make_member(tr, value, cls)
         return value
+
+    def check_numbers(
+        self,
+        tr: Tracer,
+        target: Any,
+        method: bool,
+        places: Sequence[tuple[int | str, Value]],
+        lowered: dict[Any, tuple[Any, Any]],
+        results: Any,
+    ) -> None:
+        """Leave numbers that an operation does not take to the real one; of inputs, note which ones it takes.
+
+        Raises:
+            BreakGraph: if a number of this call is none of those.
+        """
+        tensors = list(_tensors_in(results))
+        for place, value in places:
+            node, number = lowered[place]
+            bounds = bounds_of(target, method, place, number, lowered, tensors)
+            if bounds is ANY:
+                continue
+            if not bounds.hold(number):
+                value.realize(tr)
+                raise BreakGraph("operation", f"{_name(target)} does not take the number {number}")
+            for each in self.numbers.values():
+                if each.node is node and each.fake is number:
+                    each.bounds = each.bounds.both(bounds)
 
     def need_requires_grad(self, tr: Tracer, values: Sequence[Value]) -> None:
         """What autograd does with the result depends on whether these inputs want gradients."""

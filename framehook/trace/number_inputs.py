@@ -49,7 +49,7 @@ _SCALED = (
         "clip",
     ),
     *("clamp_min", "clamp_max", "fill", "masked_fill", "full_like", "nan_to_num", "where"),
-    *("leaky_relu", "elu", "celu", "threshold", "hardtanh", "softplus", "hardshrink", "softshrink"),
+    *("leaky_relu", "elu", "celu", "threshold", "softplus", "hardshrink", "softshrink"),
     *("layer_norm", "group_norm", "batch_norm", "rms_norm", "scalar_tensor", "tensor", "as_tensor"),
 )
 _FOREACH = tuple(

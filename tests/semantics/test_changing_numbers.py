@@ -395,3 +395,61 @@ def test_sgd_with_a_schedule_is_compiled_twice() -> None:
         assert _same(theirs, ours)
         group["lr"] = 0.05 * (1 + math.cos(math.pi * epoch / 6))
     assert counter.frame_count == 2
+
+
+# -- numbers that an operation does not take ---------------------------------------------------------------------
+
+
+def _told(operation: Callable[[torch.Tensor, Any], Any]) -> Program:
+    """The operation as a program that changes something before it, and looks what error there is."""
+
+    def told(x: torch.Tensor, k: Any) -> Any:
+        LARGE.add_(1)  # beyond what is copied before a graph runs, to be put back
+        try:
+            return operation(x, k)
+        except (RuntimeError, ArithmeticError, ValueError) as error:
+            return type(error).__name__, str(error)
+
+    return told
+
+
+LARGE = torch.zeros(1 << 19)
+HUGE = 1 << 64
+
+#: With how many graphs: of the backend that takes numbers, and of the one that takes tensors.  A number that is refused
+#: where there is no graph yet for others costs one more.
+REFUSED: dict[str, tuple[Program, torch.dtype, tuple[Any, ...], tuple[int, int]]] = {
+    "alpha": (lambda x, k: torch.add(x, x, alpha=k), torch.uint8, (1, 2, 3, 300, 4), (2, 2)),
+    "alpha in place": (lambda x, k: x.add_(x, alpha=k), torch.uint8, (1, 2, 3, 300, 4), (2, 2)),
+    "a float for alpha": (lambda x, k: x.sub_(x, alpha=k), torch.int64, (1, 2, 2.5, 3), (3, 3)),
+    "alpha of halves": (lambda x, k: x.add_(x, alpha=k), torch.float16, (0.5, 0.25, 7e4, 2.0, math.inf), (2, 2)),
+    "alpha of floats": (lambda x, k: x.add_(x, alpha=k), torch.float32, (0.5, 0.25, 1e39, 2.0), (2, 2)),
+    "alpha of doubles": (lambda x, k: x.add_(x, alpha=k), torch.float64, (0.5, 0.25, 1e39, math.nan), (2, 2)),
+    "first of all": (lambda x, k: x.add_(x, alpha=k), torch.uint8, (300, 2, 3, 4), (1, 1)),
+    "fill": (lambda x, k: x.fill_(k), torch.bfloat16, (0.5, 0.25, 1e39, 2.0), (2, 2)),
+    "fill of integers": (lambda x, k: x.fill_(k), torch.int8, (1, 2, 300, 3), (2, 3)),
+    "addcmul": (lambda x, k: x.addcmul_(x, (x > 0).to(x.dtype), value=k), torch.float32, (0.5, 0.25, 1e39, 2.0), (2, 2)),
+    "lerp": (lambda x, k: x.lerp_(x + 1, k), torch.bfloat16, (0.5, 0.25, 1e39, 0.75), (2, 2)),
+    "foreach": (lambda x, k: torch._foreach_add_([x], [x], alpha=k), torch.float16, (0.5, 0.25, 7e4, 2.0), (2, 2)),
+    "power": (lambda x, k: x.__ipow__(k), torch.bfloat16, (0.5, 0.25, 1e39), (2, 3)),
+    "negative power": (lambda x, k: x.__ipow__(k), torch.int64, (1, 2, 3, -1), (2, 3)),
+    "no divisor": (lambda x, k: x.__ifloordiv__(k), torch.int64, (1, 2, 3, 0), (2, 3)),
+    "huge": (lambda x, k: x * k, torch.float32, (1, 2, 3, HUGE, 4), (2, 2)),
+    "huge in place": (lambda x, k: x.__iadd__(k), torch.int64, (1, 2, 3, HUGE, 1 << 63), (2, 2)),
+    "setitem": (lambda x, k: x.__setitem__(0, k), torch.uint8, (300,), (1, 1)),
+    "clamp": (lambda x, k: x.clamp_(max=k), torch.int8, (1, 2, 3, 300), (2, 3)),
+    "list of integers": (lambda x, k: torch._foreach_mul_([x], k), torch.int64, (1.5, 2.5), (1, 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_numbers_that_are_refused(name: str, backend: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The program sees the error, the tensors are what they were, and the graph serves all the other numbers."""
+    operation, dtype, numbers, graphs = REFUSED[name]
+    program = _told(operation)
+    LARGE.zero_()
+    found = _runs_alike(program, numbers, dtype, backend)
+    assert LARGE[0] == LARGE[-1] == 2 * len(numbers)
+    assert found == graphs[backend == "aot_eager"]
+    assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
