@@ -138,7 +138,7 @@ class NumberInput:
         self.value = value
         self.example = example
         self.node = node
-        self.bounds: Bounds = WHOLE if type(fake) is int else ANY
+        self.bounds: Bounds = WHOLE if type(example) is int else ANY
 
 
 class GraphBuilder:

@@ -98,6 +98,7 @@ ANY = Bounds()
 WHOLE = Bounds(-(1 << 63), (1 << 63) - 1)
 """The integers that graphs take as inputs."""
 _UNSIGNED = Bounds(-(1 << 63), (1 << 64) - 1)
+_INT32 = Bounds(-(1 << 31), (1 << 31) - 1)
 _NONE = Bounds(1, 0, True)
 
 
@@ -132,6 +133,8 @@ def bounds_of(
     is_rounded = name in _DIVISORS or (name in _QUOTIENTS and "rounding_mode" in arguments)
     dtypes = {each.dtype for each in results if isinstance(each, torch.Tensor)}
     found = WHOLE if kind is int and name in ("setitem", "__setitem__") and place == 2 else ANY
+    if name in ("tensor", "as_tensor") and isinstance(number, torch.SymInt):
+        found = _INT32  # of larger symbols AOTAutograd makes other floats
     for dtype in dtypes:
         found = found.both(_of_dtype(name, place, kind, is_rounded, dtype))
     return found

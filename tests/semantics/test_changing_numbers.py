@@ -417,7 +417,7 @@ LARGE = torch.zeros(1 << 19)
 HUGE = 1 << 64
 
 #: With how many graphs: of the backend that takes numbers, and of the one that takes tensors.  A number that is refused
-#: where there is no graph yet for others costs one more.
+#: where there is no graph yet for others costs more.
 REFUSED: dict[str, tuple[Program, torch.dtype, tuple[Any, ...], tuple[int, int]]] = {
     "alpha": (lambda x, k: torch.add(x, x, alpha=k), torch.uint8, (1, 2, 3, 300, 4), (2, 2)),
     "alpha in place": (lambda x, k: x.add_(x, alpha=k), torch.uint8, (1, 2, 3, 300, 4), (2, 2)),
@@ -436,6 +436,8 @@ REFUSED: dict[str, tuple[Program, torch.dtype, tuple[Any, ...], tuple[int, int]]
     "no divisor": (lambda x, k: x.__ifloordiv__(k), torch.int64, (1, 2, 3, 0), (2, 3)),
     "huge": (lambda x, k: x * k, torch.float32, (1, 2, 3, HUGE, 4), (2, 2)),
     "huge in place": (lambda x, k: x.__iadd__(k), torch.int64, (1, 2, 3, HUGE, 1 << 63), (2, 2)),
+    "huge power": (lambda x, k: x**k, torch.float64, (1, 2, HUGE, 3), (2, 2)),
+    "a tensor of a large one": (lambda x, k: torch.tensor(k, dtype=x.dtype), torch.float32, (1, 2, 3, 1 << 40), (2, 5)),
     "setitem": (lambda x, k: x.__setitem__(0, k), torch.uint8, (300,), (1, 1)),
     "clamp": (lambda x, k: x.clamp_(max=k), torch.int8, (1, 2, 3, 300), (2, 3)),
     "list of integers": (lambda x, k: torch._foreach_mul_([x], k), torch.int64, (1.5, 2.5), (1, 1)),
