@@ -198,8 +198,13 @@ def _compile(
         _end(handle, state, clock, "error", str(error))
         raise
     except trace.UnknownSymbol:
-        state.is_static = True
-        return _compile(handle, state, record, stop)
+        if not state.is_static:
+            state.is_static = True
+            return _compile(handle, state, record, stop)
+        reason = "the graph depends on a size of which nobody knows where it comes from"
+        policy.stay_eager(handle, state, reason)
+        _end(handle, state, clock, "eager", reason)
+        return None
     except GraphBreakError:
         raise
     except BackendError as error:
