@@ -21,7 +21,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
-import framehook
 from framehook.bytecode import opcodes
 
 #: A label, and the place of what it is a label in (None: the root): `((None, "result"), "[0]")`.
@@ -37,7 +36,7 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 #: Files whose frames are no part of the user's program, which runs with or without them.
 _FOREIGN_FILES = (
     str(Path(torch.__file__).parent),
-    str(Path(framehook.__file__).parent),
+    str(Path(__file__).parents[1]),
     "<eval_with_key>",
     "<framehook",
 )

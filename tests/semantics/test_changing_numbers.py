@@ -7,7 +7,6 @@ compared bit for bit; the number of graphs says whether the number became an inp
 from __future__ import annotations
 
 import math
-import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ import torch.nn.functional as F
 
 import framehook
 from framehook.testing import CompileCounter
+from tests.semantics.fresh_code import copied, result_or_error
 
 FLOATS = (0.1, 0.25, 3.5, 1e-300, math.inf, -0.0, 0.0, -7.125, math.nan, 1e38)
 INTEGERS = (3, 5, 0, -2, 1, 7, 1 << 20, -(1 << 62), 11, 12)
@@ -42,29 +42,16 @@ def _same(expected: Any, got: Any) -> bool:
     return repr(expected) == repr(got)
 
 
-def _outcome(fn: Callable[..., Any], *args: Any) -> Any:
-    try:
-        return fn(*args)
-    except Exception as error:
-        return type(error).__name__, str(error)
-
-
-def _copied(fn: Any) -> Any:
-    """The same function with code of its own, and so with entries of its own."""
-    code = fn.__code__.replace(co_name=f"{fn.__name__}_copy")
-    return types.FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
-
-
 def _runs_alike(
     fn: Program, numbers: tuple[Any, ...], dtype: torch.dtype = torch.float32, backend: Any = "eager"
 ) -> int:
     """Compare all runs; returns how many graphs were compiled."""
     counter = CompileCounter(backend)
-    compiled = framehook.compile(_copied(fn), backend=counter)
+    compiled = framehook.compile(copied(fn), backend=counter)
     for number in numbers:
         x = (torch.arange(-3.0, 4.0) * 1.7).to(dtype)
         y = x.clone()
-        expected, got = _outcome(fn, x, number), _outcome(compiled, y, number)
+        expected, got = result_or_error(fn, x, number), result_or_error(compiled, y, number)
         assert _same(expected, got), f"{number!r}: expected {expected}, got {got}"
         assert _same(x, y), f"{number!r}: the argument became {y}, not {x}"
     return counter.frame_count
@@ -332,7 +319,7 @@ def test_numbers_of_other_classes_are_none() -> None:
 
 
 def test_what_keeps_a_number_constant_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    compiled = framehook.compile(_copied(ROWS["rounding"].program), backend="eager")
+    compiled = framehook.compile(copied(ROWS["rounding"].program), backend="eager")
     with caplog.at_level("INFO", "framehook.recompiles"):
         for number in (0.1, 1.1, 2.2):
             compiled(torch.ones(2), number)
@@ -369,7 +356,7 @@ def test_gradients_of_scaled_losses() -> None:
         return ((x * s).sin() / (s + 3)).sum()
 
     for backend in ("eager", "aot_eager"):
-        compiled = framehook.compile(_copied(loss), backend=backend)
+        compiled = framehook.compile(copied(loss), backend=backend)
         for s in (0.1, 0.2, 0.7, 1.5):
             x, y = (torch.linspace(0, 1, 5).requires_grad_() for _ in range(2))
             loss(x, s).backward()

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 
 import framehook
 from framehook.testing import CompileCounter
+from tests.semantics.fresh_code import copied, result_or_error
 
 SIZES = (8, 6, 10, 13, 64, 7, 5, 18, 33, 12, 1, 0, 9, 2, 3, 16)
 STATE = types.SimpleNamespace()
@@ -43,18 +44,6 @@ def _same(expected: Any, got: Any, is_exact: bool = True) -> bool:
     return bool(expected == got)
 
 
-def _outcome(fn: Callable[..., Any], *args: Any) -> Any:
-    try:
-        return fn(*args)
-    except Exception as error:
-        return type(error).__name__, str(error)
-
-
-def _copied(fn: Any) -> Any:
-    code = fn.__code__.replace(co_name=f"{fn.__name__}_copy")
-    return types.FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
-
-
 def _rows(count: int) -> torch.Tensor:
     return torch.arange(count * 4.0).reshape(count, 4) / 3
 
@@ -62,12 +51,12 @@ def _rows(count: int) -> torch.Tensor:
 def _runs_alike(fn: Any, sizes: tuple[int, ...] = SIZES, backend: Any = "eager", **options: Any) -> list[int]:
     """Compare all runs; returns how many graphs had been compiled after each."""
     counter = CompileCounter(backend)
-    compiled = framehook.compile(_copied(fn), backend=counter, **options)
+    compiled = framehook.compile(copied(fn), backend=counter, **options)
     counts = []
     for size in sizes:
         x = _rows(size)
         y = x.clone()
-        expected, got = _outcome(fn, x), _outcome(compiled, y)
+        expected, got = result_or_error(fn, x), result_or_error(compiled, y)
         assert _same(expected, got, backend == "eager"), f"{size}: expected {expected}, got {got}"
         assert _same(x, y, backend == "eager"), f"{size}: the argument became {y}, not {x}"
         counts.append(counter.frame_count)
@@ -297,11 +286,13 @@ INTEGER_ROWS: dict[str, tuple[Callable[[Any, int], Any], int]] = {
 def test_integers_that_change(name: str, backend: str) -> None:
     program, graphs = INTEGER_ROWS[name]
     counter = CompileCounter(backend)
-    compiled = framehook.compile(_copied(program), backend=counter)
+    compiled = framehook.compile(copied(program), backend=counter)
     numbers = (3, 5, 2, 7, 4, 9, 8, 6)
     for number in (*numbers, 1, 0, -1, 3):
         x = _rows(12)
-        assert _same(_outcome(program, x, number), _outcome(compiled, x, number), backend == "eager"), number
+        assert _same(
+            result_or_error(program, x, number), result_or_error(compiled, x, number), backend == "eager"
+        ), number
         if number == numbers[-1]:
             assert counter.frame_count == graphs
 
@@ -365,7 +356,7 @@ def test_gradients_through_symbolic_graphs() -> None:
 
     for backend in ("eager", "aot_eager"):
         counter = CompileCounter(backend)
-        compiled = framehook.compile(_copied(loss), backend=counter)
+        compiled = framehook.compile(copied(loss), backend=counter)
         for n in (4, 6, 9, 2):
             x, y = (_rows(n).requires_grad_() for _ in range(2))
             loss(x).backward()

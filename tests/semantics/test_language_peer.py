@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import sys
-from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from typing import Any
 
 import pytest
@@ -41,13 +39,6 @@ def graphs_of_the_peer(name: str) -> int:
         torch._dynamo.reset()
         program.write_state(before)
     return graphs
-
-
-@pytest.fixture(scope="module")
-def another_process() -> Iterator[Executor]:
-    """The peer can leave its evaluation hook behind; then objects of this process would live longer than they do."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as executor:
-        yield executor
 
 
 @pytest.mark.slow

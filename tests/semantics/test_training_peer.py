@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import sys
-from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from typing import Any
 
 import pytest
@@ -41,13 +39,6 @@ def graphs_of_the_peer(name: str) -> tuple[int, int] | None:
         logging.disable(logging.NOTSET)
         torch._dynamo.reset()
     return counts[0], counts[-1]
-
-
-@pytest.fixture(scope="module")
-def another_process() -> Iterator[Executor]:
-    """The peer can leave its evaluation hook behind, and patches torch's optimizers."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as executor:
-        yield executor
 
 
 @pytest.mark.slow
